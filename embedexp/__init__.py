@@ -1,0 +1,1 @@
+"""embedexp: declarative experiments with text-embedding models."""

@@ -1,0 +1,1 @@
+"""Compose, resolve, validate, explain and sign experiments."""

@@ -1,0 +1,32 @@
+"""Backbones: a Hugging Face architecture, its weights and its tokenizer."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from .base import Option, field
+
+
+class Package(Option):
+    """A Python package that carries a model's files, for machines without a model hub."""
+
+    name: str = field("distribution name on the package index")
+    version: str = field("pinned version")
+    sha256: str = field("checksum of its model.safetensors", pattern="^[0-9a-f]{64}$")
+
+
+class Backbone(Option):
+    """The transformer that turns tokens into hidden states."""
+
+    name: str = field("label of this backbone")
+    source: str | None = field("hub name or local folder; null builds from the architecture")
+    revision: str | None = field("branch, tag or commit on the hub")
+    weights: Literal["pretrained", "random"] = field("where the weights come from")
+    package: Package | None = field("a package that carries the same files")
+    tokenizer: str | None = field("hub name, local folder, builtin, or null for the source's")
+    layers: int | None = field("keep only the first so many layers", unit="layers", ge=1)
+    dropout: float = field("hidden dropout in training", ge=0, lt=1)
+    attention_dropout: float = field("dropout on attention weights in training", ge=0, lt=1)
+    dtype: Literal["float32", "bfloat16"] = field("type of the weights")
+    trust_remote_code: bool = field("execute code that the source ships")
+    architecture: dict[str, Any] = field("transformers configuration values, model_type among them")

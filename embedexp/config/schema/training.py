@@ -1,0 +1,18 @@
+"""Training: how long, how exactly, and what is kept."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from .base import Option, field
+
+
+class Training(Option):
+    """Steps, precision, checkpoints and logging."""
+
+    name: str = field("label of these settings")
+    steps: int = field("optimizer steps", unit="steps", ge=1)
+    precision: Literal["float32", "bf16_mixed"] = field("arithmetic of the forward pass")
+    checkpoint_every: int = field("steps between checkpoints", unit="steps", ge=1, identity=False)
+    keep_checkpoints: int = field("newest checkpoints kept", ge=1, identity=False)
+    log_every: int = field("steps between logged lines", unit="steps", ge=1, identity=False)

@@ -1,0 +1,1 @@
+"""Sources of examples, and the tokenised store that they become."""

@@ -1,0 +1,1 @@
+"""Routing: dense models, token-routed experts and task-routed experts."""
