@@ -15,7 +15,7 @@ QUERY, POSITIVE, NEGATIVE = 0, 1, 2
 def instruction(training_task: str, *, is_query: bool) -> str:
     """The instruction task of a text, from its example's task and its side.
 
-    Similarity pairs use the classification instruction, as MoTE does for STS (section 4).
+    Similarity pairs use the classification instruction, as MoTE does for STS.
     """
     if training_task == "retrieval":
         return "search_query" if is_query else "search_document"

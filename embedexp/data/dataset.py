@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
 
 
 @dataclass(frozen=True)
 class Dataset:
     """Examples of one kind: `queries[i]` belongs with `positives[i]`.
 
-    `task` is one of `TRAINING_TASKS`. For `sts`, the two texts carry `scores[i]`. `groups[i]`, where
-    given, says which examples must never be negatives of each other (same class, same hypernym);
-    texts that are equal never are, groups or not. `weight` is how often the dataset is drawn,
-    relative to the others.
+    `task` is one of `TRAINING_TASKS`. For `sts`, the two texts carry `scores[i]`. `groups[i]`,
+    where given, says which examples must never be negatives of each other (same class, same
+    hypernym); texts that are equal never are, groups or not. `weight` is how often the dataset is
+    drawn, relative to the others.
     """
 
     name: str
@@ -35,6 +38,16 @@ class Dataset:
                 raise ValueError(
                     f"dataset {self.name}: {len(column)} {name} for {len(self.queries)} queries"
                 )
+
+    def select(self, index: Iterable[int]) -> Dataset:
+        """The examples `index`, in that order."""
+        rows = list(index)
+        columns: dict[str, Any] = {
+            name: [column[row] for row in rows]
+            for name in ("queries", "positives", "negatives", "scores", "groups")
+            if (column := getattr(self, name)) is not None
+        }
+        return replace(self, **columns)
 
 
 @dataclass(frozen=True)

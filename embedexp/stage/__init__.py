@@ -1,1 +1,5 @@
-"""stage"""
+"""What one run does, from a config to results: one module per stage."""
+
+from .execute import run
+
+__all__ = ["run"]

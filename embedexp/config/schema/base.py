@@ -1,4 +1,4 @@
-"""What every schema shares: strict models, and fields that say their unit and whether they count."""
+"""What every schema shares: strict models, and fields that say unit and identity."""
 
 from __future__ import annotations
 
@@ -8,9 +8,20 @@ from pydantic import BaseModel, ConfigDict, Field
 
 
 class Option(BaseModel):
-    """One option of a config group: strict, frozen and without defaults (defaults live in conf/)."""
+    """One option of a config group: strict, frozen and without defaults (defaults live in conf/).
 
-    model_config = ConfigDict(extra="forbid", frozen=True, protected_namespaces=())
+    Strict means that `true` is no number and `"3"` no integer. Only the whole experiment builds its
+    validator at once; the options, which it contains, build theirs when they are used alone.
+    """
+
+    model_config = ConfigDict(
+        extra="forbid",
+        frozen=True,
+        strict=True,
+        allow_inf_nan=False,
+        protected_namespaces=(),
+        defer_build=True,
+    )
 
 
 def field(

@@ -17,7 +17,7 @@ class AdamW(Option):
     name: Literal["adamw"] = field("option")
     learning_rate: float = field("peak learning rate", gt=0)
     weight_decay: float = field("decay of matrices; biases and norms have none", ge=0)
-    betas: tuple[Decay, Decay] = field("decay of the moments")
+    betas: tuple[Decay, Decay] = field("decay of the moments", strict=False)
     eps: float = field("denominator term", gt=0)
     schedule: Literal["linear", "cosine", "constant", "inverse_sqrt"] = field("after warm-up")
     warmup_steps: int = field("from zero to the peak", unit="steps", ge=0)

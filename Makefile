@@ -1,0 +1,33 @@
+# Everything runs in .venv; each target installs what it needs first.
+PYTHON ?= python3
+VENV := .venv
+PY := $(VENV)/bin/python
+INSTALL := $(PY) -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
+
+.PHONY: demo test check clean
+
+demo: $(VENV)/.demo ## train and evaluate the default experiment
+	$(PY) -m embedexp
+
+test: $(VENV)/.test ## the whole test suite
+	$(PY) -m pytest
+
+check: $(VENV)/.test ## style and types
+	$(PY) -m ruff check .
+	$(PY) -m ruff format --check .
+	$(PY) -m mypy
+
+$(VENV)/.demo: pyproject.toml constraints.txt | $(VENV)
+	@echo "installing into $(VENV); the first time takes a few minutes"
+	$(INSTALL) --editable '.[offline,wandb]'
+	@touch $@
+
+$(VENV)/.test: $(VENV)/.demo
+	$(INSTALL) --editable '.[offline,wandb,test]'
+	@touch $@
+
+$(VENV):
+	$(PYTHON) -m venv $(VENV)
+
+clean: ## remove the environment and caches; runs/ stays
+	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache build dist

@@ -1,0 +1,102 @@
+"""The one attention function of all backbones, registered with transformers.
+
+It takes a packed batch (`input_ids [1, t]`, `position_ids [1, t]`) and a `PackedLayout`, given to
+the model as the keyword argument `packed_layout`, and keeps sequences apart. Linear layers then
+run over real tokens only, and attention over groups of nearly equal length.
+"""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+from torch.nn.functional import scaled_dot_product_attention
+from transformers import AttentionInterface
+from transformers.integrations.sdpa_attention import sdpa_attention_forward
+from transformers.masking_utils import AttentionMaskInterface, sdpa_mask
+
+from .rows import read_rows
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    from .layout import Bucket, PackedLayout
+
+NAME = "embedexp_packed"
+
+
+def packed_attention(
+    module: nn.Module,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attention_mask: Tensor | None,
+    *,
+    scaling: float | None = None,
+    dropout: float = 0.0,
+    packed_layout: PackedLayout | None = None,
+    **kwargs: Any,
+) -> tuple[Tensor, None]:
+    """Attention within each sequence of a packed batch.
+
+    `query [1, h, t, d]`, `key` and `value [1, g, t, d]` with g dividing h; the output is
+    `[1, t, h, d]`. Without a layout, an ordinary padded batch goes to transformers' own sdpa.
+    """
+    if packed_layout is None:
+        output, _ = sdpa_attention_forward(
+            module, query, key, value, attention_mask, dropout=dropout, scaling=scaling, **kwargs
+        )
+        return output, None
+    layout = packed_layout
+    dtype = query.dtype
+    # bfloat16's backward pass is slow on a CPU, slower than converting and using float32.
+    slow = query.device.type == "cpu" and dtype == torch.bfloat16
+
+    sizes = [bucket.sequences * bucket.length for bucket in layout.buckets]
+    parts = []
+    for tensor in (query, key, value):
+        rows = tensor[0].transpose(0, 1)
+        padded = read_rows(rows.float() if slow else rows, layout.pad, layout.unpad)
+        parts.append(torch.split(padded, sizes))
+    with torch.autocast("cpu", enabled=False) if slow else nullcontext():
+        outputs = [
+            attend(queries, keys, values, bucket, dropout, scaling)
+            for queries, keys, values, bucket in zip(*parts, layout.buckets, strict=True)
+        ]
+    padded = outputs[0] if len(outputs) == 1 else torch.cat(outputs)
+    rows = read_rows(padded, layout.unpad, layout.pad, layout.filled)
+    return rows.to(dtype)[None], None
+
+
+def attend(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    bucket: Bucket,
+    dropout: float,
+    scaling: float | None,
+) -> Tensor:
+    """Attention in one bucket: rows `[n l, h, d]` (keys and values `[n l, g, d]`), likewise out."""
+    shape = (bucket.sequences, bucket.length, -1, query.shape[-1])
+    query, key, value = (rows.view(shape).transpose(1, 2) for rows in (query, key, value))
+    groups = query.shape[1] // key.shape[1]
+    if groups > 1:
+        key, value = key.repeat_interleave(groups, 1), value.repeat_interleave(groups, 1)
+    bias = None if bucket.bias is None else bucket.bias.to(query.dtype)
+    output = scaled_dot_product_attention(
+        query, key, value, bias, dropout_p=dropout, is_causal=bucket.causal, scale=scaling
+    )
+    return output.transpose(1, 2).flatten(0, 1)
+
+
+def mask_unless_packed(*args: Any, attention_mask: Tensor | None = None, **kwargs: Any) -> Any:
+    """The sdpa mask of transformers for padded batches; none for packed ones."""
+    if attention_mask is None:
+        return None
+    return sdpa_mask(*args, attention_mask=attention_mask, **kwargs)
+
+
+AttentionInterface.register(NAME, packed_attention)
+AttentionMaskInterface.register(NAME, mask_unless_packed)

@@ -1,0 +1,35 @@
+"""Families of transformers: one small torch-free module each, with what others must know of it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from embedexp.config.errors import UserError, nearest
+
+from . import bert, llama
+from .family import Family, LayerCounts, ModelCounts
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+__all__ = ["FAMILIES", "Family", "LayerCounts", "ModelCounts", "family_of"]
+
+FAMILIES: Mapping[str, Family] = {
+    family.model_type: family for family in (bert.FAMILY, llama.FAMILY)
+}
+
+
+def family_of(architecture: Mapping[str, Any]) -> Family:
+    """The family of an architecture, by its `model_type`.
+
+    Raises:
+        UserError: the family is not supported.
+    """
+    model_type = str(architecture.get("model_type"))
+    if model_type in FAMILIES:
+        return FAMILIES[model_type]
+    close = nearest(model_type, FAMILIES)
+    raise UserError(
+        f"backbone.architecture.model_type={model_type} is not supported",
+        hint=f"did you mean {close}?" if close else f"choose from: {', '.join(sorted(FAMILIES))}",
+    )

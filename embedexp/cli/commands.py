@@ -1,0 +1,270 @@
+"""The commands: what a bare first word may be."""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, NoReturn
+
+from embedexp.config.errors import UserError, nearest
+
+from . import OK
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from embedexp.config import Config
+
+
+@dataclass(frozen=True)
+class Command:
+    """A command: its arguments in words, what it does in one line, and who does it."""
+
+    usage: str
+    summary: str
+    carry_out: Callable[[Sequence[str]], int]
+    details: str = ""
+
+
+class _Parser(argparse.ArgumentParser):
+    """Complaints of at most three lines, as for every other mistake of the user."""
+
+    def error(self, message: str) -> NoReturn:
+        raise UserError(f"{self.prog}: {message}", hint=f"see: python -m embedexp help {self.prog}")
+
+
+def run_command(name: str, arguments: Sequence[str]) -> int:
+    """Carry out the command `name`; returns the exit code.
+
+    Raises:
+        UserError: there is no such command, or its arguments are wrong.
+    """
+    command = find_command(name)
+    if any(argument in ("--help", "-h") for argument in arguments):
+        print(command_help(name))
+        return OK
+    return command.carry_out(arguments)
+
+
+def find_command(name: str) -> Command:
+    """The command called `name`; UserError with the nearest one if there is none."""
+    if name in COMMANDS:
+        return COMMANDS[name]
+    best = nearest(name, COMMANDS)
+    raise UserError(
+        f"there is no command {name!r}" + (f"; did you mean {best}?" if best else ""),
+        where=f"commands: {', '.join(COMMANDS)}",
+        hint="overrides have an equals sign: group=option, key=value",
+    )
+
+
+def command_help(name: str) -> str:
+    """Usage, summary and details of one command."""
+    command = find_command(name)
+    text = f"usage: python -m embedexp {name} {command.usage}\n\n{command.summary}"
+    return f"{text}\n{command.details}" if command.details else text
+
+
+def _help(arguments: Sequence[str]) -> int:
+    from .help import overview
+
+    print(command_help(arguments[0]) if arguments else overview())
+    return OK
+
+
+def _status(arguments: Sequence[str]) -> int:
+    from embedexp.runs.registry import find, resolve
+    from embedexp.runs.tables import console, describe, runs_table
+    from embedexp.runs.text import markup
+
+    parser = _run_parser("status")
+    parser.add_argument("run", nargs="*")
+    given = parser.parse_intermixed_args(list(arguments))
+    folder = given.runs or default_runs()
+    out = console()
+    if not given.run:
+        runs = find(folder)
+        if not runs:
+            out.print(markup(f"no runs in {folder}; start one: python -m embedexp"))
+            return OK
+        out.print(runs_table(runs))
+        return OK
+    for position, text in enumerate(given.run):
+        inside = find(text)
+        if position:
+            out.print()
+        if inside:
+            out.print(runs_table(inside))
+        else:
+            out.print(describe(resolve(text, folder)), soft_wrap=True)
+    return OK
+
+
+def _logs(arguments: Sequence[str]) -> int:
+    from embedexp.runs.registry import resolve
+
+    from .logs import follow
+
+    parser = _run_parser("logs")
+    parser.add_argument("run")
+    parser.add_argument("-f", "--follow", action="store_true")
+    given = parser.parse_intermixed_args(list(arguments))
+    follow(resolve(given.run, given.runs or default_runs()), wait=given.follow)
+    return OK
+
+
+def _show(arguments: Sequence[str]) -> int:
+    from embedexp.config.show import show
+
+    parser = _run_parser("show")
+    parser.add_argument("--config-dir", "-cd", action="append", default=[])
+    parser.add_argument("overrides", nargs="*")
+    given = parser.parse_intermixed_args(list(arguments))
+    if len(given.overrides) == 1:
+        config = experiment(given.overrides[0], given.runs, given.config_dir)
+    else:
+        from embedexp.config import compose
+
+        config = compose(given.overrides, given.config_dir)
+    print(show(config))
+    return OK
+
+
+def _diff(arguments: Sequence[str]) -> int:
+    from embedexp.config.show import diff
+
+    parser = _run_parser("diff")
+    parser.add_argument("--config-dir", "-cd", action="append", default=[])
+    parser.add_argument("a")
+    parser.add_argument("b", nargs="?")
+    given = parser.parse_intermixed_args(list(arguments))
+    # One experiment alone is compared with the defaults.
+    pair = ("", given.a) if given.b is None else (given.a, given.b)
+    first, second = (experiment(text, given.runs, given.config_dir) for text in pair)
+    print(diff(first, second))
+    return OK
+
+
+def _resume(arguments: Sequence[str]) -> int:
+    from embedexp.runs import Run, RunDirectory, State
+    from embedexp.runs.registry import resolve
+
+    from .experiments import execute
+
+    parser = _run_parser("resume")
+    parser.add_argument("run")
+    given = parser.parse_intermixed_args(list(arguments))
+    run = resolve(given.run, given.runs or default_runs())
+    config = run.config
+    # Wherever the directory lies by now, the run goes on in it.
+    here = config.paths.model_copy(update={"runs": str(run.path.parent)})
+    config = config.model_copy(update={"paths": here, "rerun": False})
+    if RunDirectory.of(config).name != run.name:
+        raise UserError(
+            f"{run.path} can't go on: its experiment is now {config.run_name}",
+            where="the data it reads or its config.yaml has changed since, or it was renamed",
+            hint="start anew from the same overrides; this directory stays as it is",
+        )
+    if run.status.state is State.FINISHED:
+        print(f"{run.path} is finished")
+        _print_results(Run(run))
+        return OK
+    return execute(config)
+
+
+def _results(arguments: Sequence[str]) -> int:
+    from embedexp.runs import Run
+    from embedexp.runs.registry import resolve
+
+    parser = _run_parser("results")
+    parser.add_argument("run")
+    given = parser.parse_intermixed_args(list(arguments))
+    _print_results(Run(resolve(given.run, given.runs or default_runs())))
+    return OK
+
+
+def _print_results(run: object) -> None:
+    from embedexp.evaluation.scores import ScoreFile
+    from embedexp.evaluation.table import table
+    from embedexp.runs import Run
+    from embedexp.runs.tables import console
+    from embedexp.runs.text import markup
+
+    assert isinstance(run, Run)
+    out = console()
+    file = ScoreFile(run.directory.evaluation)
+    before, after = file.read("before"), file.read("after")
+    if before or after:
+        out.print(table(before, after))
+    else:
+        shown = run.status.shown
+        out.print(markup(f"{run.path} has no scores; it is {shown}"), soft_wrap=True)
+    out.print(markup(f"run    {run.path}"), soft_wrap=True)
+    if run.model.is_dir():
+        out.print(markup(f"model  {run.model}"), soft_wrap=True)
+
+
+def experiment(text: str, runs: str | None, config_dirs: Sequence[str | Path] = ()) -> Config:
+    """The experiment that `text` means: a run, a config.yaml, or overrides in one string.
+
+    Raises:
+        UserError: no run fits, or the overrides are wrong.
+    """
+    from embedexp.config import Config, compose
+    from embedexp.runs.registry import resolve
+
+    path = Path(text).expanduser()
+    if text and path.is_file():
+        return Config.load(path)
+    if text and "=" not in text and not text.startswith(("+", "~")):
+        return resolve(text, runs or default_runs()).config
+    return compose(shlex.split(text, posix=False), config_dirs)
+
+
+def default_runs() -> str:
+    """The folder where runs are made unless `paths.runs` says otherwise."""
+    from .help import root_config
+
+    return str(root_config()["paths"]["runs"])
+
+
+def _run_parser(name: str) -> argparse.ArgumentParser:
+    parser = _Parser(prog=name, add_help=False, allow_abbrev=False)
+    parser.add_argument("--runs")
+    return parser
+
+
+_RUN = (
+    "RUN is a run directory, a run's name, or the start of its name or signature.\n"
+    "--runs FOLDER looks there instead of in the default folder."
+)
+
+COMMANDS: dict[str, Command] = {
+    "show": Command(
+        "[OVERRIDES | RUN]",
+        "the composed experiment in words; nothing is run",
+        _show,
+        "Parameters, data, steps, loss, and warnings about what may not be meant.",
+    ),
+    "diff": Command(
+        "[A] B",
+        "how two experiments differ",
+        _diff,
+        "A and B: a RUN, a config.yaml, or overrides in quotes ('routing=moe seed=1').\n"
+        "Without A: how B differs from the defaults.\n" + _RUN,
+    ),
+    "status": Command(
+        "[RUN | FOLDER]...",
+        "what is running, how far, and what failed",
+        _status,
+        "Without RUN: a table of all runs.\n" + _RUN,
+    ),
+    "logs": Command("RUN [-f]", "a run's log; -f follows it until the run ends", _logs, _RUN),
+    "resume": Command(
+        "RUN", "go on with a planned or interrupted run, from its frozen config", _resume, _RUN
+    ),
+    "results": Command("RUN", "a run's scores before and after training", _results, _RUN),
+    "help": Command("[COMMAND]", "this overview, or all about one command", _help),
+}

@@ -1,0 +1,125 @@
+"""From overrides to a validated experiment: Hydra composes, the schema and the checks judge."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING, Any, cast
+
+from .locations import conf_dir, search_folders
+
+# Hydra and the schema are imported where work starts: many commands need neither.
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from hydra.core.config_loader import ConfigLoader
+    from omegaconf import DictConfig
+
+    from .experiment import Config
+
+PRIMARY = "config"
+
+
+def compose(overrides: Sequence[str] = (), config_dirs: Sequence[str | Path] = ()) -> Config:
+    """Compose, resolve, scale, validate and cross-check an experiment.
+
+    `overrides` follow Hydra's grammar; `config_dirs` are further folders with options of the same
+    groups. Raises `UserError` for everything that a user can get wrong.
+    """
+    from .explain import presented
+
+    with presented(overrides, config_dirs):
+        _require_known_keys(overrides, config_dirs)
+        return from_raw(compose_raw(overrides, config_dirs), overrides)
+
+
+def _require_known_keys(overrides: Sequence[str], config_dirs: Sequence[str | Path]) -> None:
+    """Refuse misspelt keys before Hydra composes: sooner, and those that only `+` would let in."""
+    from .lint import require_known, surely_unknown
+
+    folders = search_folders(config_dirs)
+    adding = [text for text in overrides if text.startswith("+") and "." in text.partition("=")[0]]
+    doubtful = [text for text in overrides if text in adding or surely_unknown(text, folders)]
+    if doubtful:
+        require_known(doubtful, overrides, config_dirs)
+
+
+def compose_raw(
+    overrides: Sequence[str] = (),
+    config_dirs: Sequence[str | Path] = (),
+    *,
+    with_hydra: bool = False,
+) -> DictConfig:
+    """Hydra's composed config, neither resolved nor validated; `with_hydra` keeps its own node.
+
+    Raises Hydra's and OmegaConf's own exceptions; `explain.present` turns them into `UserError`.
+    """
+    from hydra.types import RunMode
+    from omegaconf import open_dict
+
+    raw = loader(config_dirs).load_configuration(
+        PRIMARY, list(overrides), run_mode=RunMode.RUN, from_shell=False
+    )
+    if not with_hydra:
+        with open_dict(raw):
+            del raw["hydra"]
+    return raw
+
+
+def from_raw(raw: DictConfig, overrides: Sequence[str] = ()) -> Config:
+    """Resolve, scale, validate and check what Hydra composed.
+
+    `overrides` are what the user typed, so that one without effect can be told. Raises OmegaConf's
+    and pydantic's exceptions, and `UserError` from the cross-group checks.
+    """
+    from omegaconf import OmegaConf
+
+    from . import scale
+    from .checks import require
+    from .experiment import Config
+
+    OmegaConf.set_struct(raw, False)  # else a wrong interpolation does not say which key holds it
+    plain = OmegaConf.to_container(raw, resolve=True, throw_on_missing=True)
+    config = Config.model_validate(scale.apply(cast("dict[str, Any]", plain)))
+    require(config, overrides)
+    return config
+
+
+def expand(overrides: Sequence[str], config_dirs: Sequence[str | Path] = ()) -> list[list[str]]:
+    """The cells of a multirun, each as its list of overrides, in Hydra's order.
+
+    The last sweep varies fastest. Raises `UserError` where an override cannot be parsed or sweeps
+    over a continuous interval, which only a search can do.
+    """
+    from .explain import presented
+
+    with presented(overrides, config_dirs, sweep=True):
+        from hydra._internal.core_plugins.basic_sweeper import BasicSweeper
+        from hydra.core.override_parser.overrides_parser import OverridesParser
+
+        parser = OverridesParser.create(config_loader=loader(config_dirs))
+        (cells,) = BasicSweeper.split_arguments(parser.parse_overrides(list(overrides)), None)
+        return cells
+
+
+def loader(config_dirs: Sequence[str | Path] = ()) -> ConfigLoader:
+    """Hydra's loader over the project's folder and the user's; needs no global state of Hydra.
+
+    Raises `UserError` where a folder does not exist.
+    """
+    return _loader(tuple(str(folder) for folder in search_folders(config_dirs)[1:]))
+
+
+@cache
+def _loader(extra: tuple[str, ...]) -> ConfigLoader:
+    from hydra import version
+    from hydra._internal.config_loader_impl import ConfigLoaderImpl
+    from hydra._internal.utils import create_config_search_path
+    from hydra.core.config_search_path import SearchPathQuery
+
+    version.setbase("1.3")
+    search_path = create_config_search_path(str(conf_dir()))
+    for folder in extra:
+        # Hydra wants its own schema to come last.
+        search_path.prepend("command-line", f"file://{folder}", SearchPathQuery(provider="schema"))
+    return ConfigLoaderImpl(config_search_path=search_path)

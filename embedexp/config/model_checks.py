@@ -1,0 +1,260 @@
+"""Checks between backbone, routing, mask schedule and embedding."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from .problems import Problem, Rule, listed, rule, warning
+from .tasks import INSTRUCTIONS, instruction
+
+if TYPE_CHECKING:
+    from .experiment import Config
+
+# Families whose pretrained attention sees both sides.
+ENCODERS = frozenset(
+    (
+        "albert",
+        "bert",
+        "camembert",
+        "deberta",
+        "deberta-v2",
+        "distilbert",
+        "electra",
+        "modernbert",
+        "mpnet",
+        "nomic_bert",
+        "roberta",
+        "xlm-roberta",
+    )
+)
+# Families with a table of learned positions, and how many of its first rows hold no position.
+LEARNED_POSITIONS = {
+    "albert": 0, "bert": 0, "distilbert": 0, "electra": 0, "gpt2": 0,
+    "camembert": 2, "mpnet": 2, "roberta": 2, "xlm-roberta": 2,
+}  # fmt: skip
+
+
+def depth(config: Config) -> int | None:
+    """Layers of the model that is trained, or None where the architecture does not say."""
+    layers = config.backbone.architecture.get("num_hidden_layers")
+    kept = config.backbone.layers
+    return min(layers, kept) if layers and kept else layers or kept
+
+
+def data_tasks(config: Config) -> list[str]:
+    """What the data teaches, as names of training tasks."""
+    data: Any = config.data
+    if hasattr(data, "tasks"):
+        return list(data.tasks)
+    return [getattr(data, "task", "retrieval")]
+
+
+def instructions_in_use(config: Config) -> list[str]:
+    """Instruction tasks that the training texts carry, in their fixed order."""
+    used = {
+        instruction(task, is_query=is_query)
+        for task in data_tasks(config)
+        for is_query in (True, False)
+    }
+    return [name for name in INSTRUCTIONS if name in used]
+
+
+def looks_like_path(name: str) -> bool:
+    """Whether a model's name can only be a folder: hub names have no more than one slash."""
+    return name.startswith((".", "/", "~")) or name.count("/") > 1
+
+
+@rule("backbone")
+def weights_have_a_source(config: Config) -> Problem | None:
+    """Pretrained weights and the tokenizer must come from somewhere."""
+    backbone = config.backbone
+    if backbone.weights == "pretrained" and not backbone.source and not backbone.package:
+        return Problem(
+            "backbone.weights=pretrained, but backbone.source names nothing to load",
+            "set backbone.source=NAME_OR_FOLDER, or backbone.weights=random",
+        )
+    if not backbone.tokenizer and not backbone.source:
+        return Problem(
+            "the backbone has no tokenizer: backbone.tokenizer and backbone.source are null",
+            "set backbone.tokenizer=builtin",
+        )
+    for key in ("source", "tokenizer"):
+        name = getattr(backbone, key)
+        if name and looks_like_path(name) and not Path(name).expanduser().exists():
+            return Problem(
+                f"backbone.{key}={name} does not exist", f"mend the path in backbone.{key}"
+            )
+    return None
+
+
+@rule("backbone")
+def sizes_are_whole(config: Config) -> Problem | None:
+    """The architecture is free in its keys, but sizes are sizes."""
+    for key, value in config.backbone.architecture.items():
+        is_size = key.startswith(("num_", "max_")) or key.endswith("_size")
+        if (
+            is_size
+            and value is not None
+            and (isinstance(value, bool) or not isinstance(value, int) or value < 0)
+        ):
+            return Problem(
+                f"backbone.architecture.{key}={value} is no size",
+                f"set backbone.architecture.{key} to a whole number",
+            )
+    return None
+
+
+@rule("backbone")
+def kept_layers_exist(config: Config) -> Problem | None:
+    """No more layers can be kept than the backbone has."""
+    has, kept = config.backbone.architecture.get("num_hidden_layers"), config.backbone.layers
+    if has and kept and kept > has:
+        return Problem(
+            f"backbone.layers={kept}, but {config.backbone.name} has {has} layers",
+            "set backbone.layers=null to keep all",
+        )
+    return None
+
+
+@rule("backbone", "routing")
+def placement_fits_depth(config: Config) -> Problem | None:
+    """Every routed layer must exist, and there must be one."""
+    placement, layers = getattr(config.routing, "placement", None), depth(config)
+    if placement is None or layers is None:
+        return None
+    if placement == [] or (placement == "every_other" and layers < 2):
+        return Problem(
+            f"routing.placement={placement} routes none of the {layers} layers",
+            "set routing.placement=every, or routing=dense",
+        )
+    beyond = [layer for layer in placement if isinstance(layer, int) and layer >= layers]
+    if beyond:
+        return Problem(
+            f"routing.placement names layer {beyond[0]}, but the {layers} layers "
+            f"are 0 to {layers - 1}",
+            f"set routing.placement={listed([str(p) for p in placement if p not in beyond])}"
+            if len(beyond) < len(placement)
+            else "set routing.placement=every",
+        )
+    return None
+
+
+@rule("routing")
+def top_k_within_experts(config: Config) -> Problem | None:
+    """A token cannot choose more experts than there are."""
+    routing = config.routing
+    if routing.name == "moe" and routing.top_k > routing.num_experts:
+        return Problem(
+            f"routing.top_k={routing.top_k} is more than routing.num_experts={routing.num_experts}",
+            f"set routing.top_k={routing.num_experts} or less",
+        )
+    return None
+
+
+@rule("routing", "data", "evaluation")
+def task_experts_cover_the_tasks(config: Config) -> Problem | None:
+    """Each instruction that occurs must have an expert, and experts are numbered from 0."""
+    if config.routing.name != "mote":
+        return None
+    experts = config.routing.experts
+    unknown = [name for name in experts if name not in INSTRUCTIONS]
+    if unknown:
+        from .errors import closest
+
+        near = closest(unknown[0], INSTRUCTIONS) or INSTRUCTIONS
+        return Problem(
+            f"routing.experts names the unknown instruction task {unknown[0]}",
+            f"did you mean {' or '.join(near)}?",
+        )
+    used = instructions_in_use(config) if config.evaluation.name == "none" else INSTRUCTIONS
+    missing = [name for name in used if name not in experts]
+    if missing:
+        reason = (
+            "data and evaluation use it" if len(used) == len(INSTRUCTIONS) else "the data uses it"
+        )
+        return Problem(
+            f"routing.experts has no expert for {missing[0]}, and {reason}",
+            f"add +routing.experts.{missing[0]}=0 (tasks may share an expert)",
+        )
+    skipped = sorted(set(range(max(experts.values()))) - set(experts.values()))
+    if skipped:
+        return Problem(
+            f"routing.experts skips expert {skipped[0]}", "number the experts from 0 without gaps"
+        )
+    return None
+
+
+@rule("routing", "data")
+def task_experts_are_trained(config: Config) -> Problem | None:
+    """An expert whose tasks do not occur in the data stays a copy of the dense layer."""
+    if config.routing.name != "mote":
+        return None
+    experts, used = config.routing.experts, instructions_in_use(config)
+    trained = {experts[name] for name in used if name in experts}
+    idle = [name for name, expert in experts.items() if expert not in trained]
+    if not idle:
+        return None
+    return warning(
+        f"the experts of {', '.join(idle)} see no training example",
+        "add their tasks to the data, or let them share a trained expert",
+    )
+
+
+@rule("backbone", "mask_schedule")
+def causal_start_is_meant(config: Config) -> Problem | None:
+    """A causal mask on a bidirectional encoder is a handicap, not a return to its pretraining."""
+    family, schedule = config.backbone.architecture.get("model_type"), config.mask_schedule.name
+    if schedule == "bidirectional" or family not in ENCODERS:
+        return None
+    starts = "is causal throughout" if schedule == "causal" else "starts causal"
+    return warning(
+        f"mask_schedule={schedule} {starts}, but {config.backbone.name} was never trained so",
+        "it is made for causal language models",
+    )
+
+
+@rule("backbone", "embedding")
+def width_within_hidden_size(config: Config) -> Problem | None:
+    """Vectors can be cut, not extended."""
+    hidden, width = config.backbone.architecture.get("hidden_size"), config.embedding.width
+    if hidden and width and width > hidden:
+        return Problem(
+            f"embedding.width={width} is more than the {hidden} dimensions of "
+            f"{config.backbone.name}",
+            f"set embedding.width={hidden} or less; null keeps all",
+        )
+    return None
+
+
+@rule("backbone", "embedding")
+def lengths_within_positions(config: Config) -> Problem | None:
+    """A table of learned positions ends somewhere."""
+    architecture = config.backbone.architecture
+    rows = architecture.get("max_position_embeddings")
+    offset = LEARNED_POSITIONS.get(architecture.get("model_type", ""))
+    if offset is None or not rows:
+        return None
+    longest = rows - offset
+    for key in ("query_tokens", "document_tokens"):
+        tokens = getattr(config.embedding, key)
+        if tokens > longest:
+            return Problem(
+                f"embedding.{key}={tokens}, but {config.backbone.name} has {longest} positions",
+                f"set embedding.{key}={longest} or less",
+            )
+    return None
+
+
+RULES: tuple[Rule, ...] = (
+    weights_have_a_source,
+    sizes_are_whole,
+    kept_layers_exist,
+    placement_fits_depth,
+    top_k_within_experts,
+    task_experts_cover_the_tasks,
+    task_experts_are_trained,
+    causal_start_is_meant,
+    width_within_hidden_size,
+    lengths_within_positions,
+)

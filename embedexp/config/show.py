@@ -1,0 +1,315 @@
+"""An experiment in words, and the difference between two."""
+
+from __future__ import annotations
+
+import textwrap
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from .errors import printable
+from .figures import Figures, figures, human, parameters
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from .experiment import Config
+
+Row = tuple[str, str, tuple[str, ...]]
+"""A heading, what stands under it, and the groups or dotted keys that it speaks of."""
+
+
+def show(config: Config) -> str:
+    """The composed experiment in words: model, data, training, evaluation, identity, warnings.
+
+    Where the config says where its values come from, each row ends with the marks of its keys
+    (published, code, ours), and a list of the marked values follows.
+    """
+    rows = _rows(config)
+    lines = [f"{config.run_name}  ({config.stage.name}, seed {config.seed})", ""]
+    lines += _table([(heading, text + _marks(config, keys)) for heading, text, keys in rows])
+    if config.provenance:
+        lines += ["", "where the values come from", *_table(_provenance(config), indent="  ")]
+    lines += ["", *_table(_identity(config))]
+    lines += [f"warning: {text}" for text in config.warnings]
+    return printable_lines(lines)
+
+
+def brief(config: Config) -> str:
+    """Some six lines that say what is about to run."""
+    rows: list[tuple[str, str]] = []
+    uses = config.stage.uses
+    if "backbone" in uses:
+        counts, routing, schedule = parameters(config), config.routing, config.mask_schedule
+        extras: list[str] = [routing.name] if routing.name != "dense" else []
+        if schedule.name != "bidirectional":
+            extras.append(f"mask {schedule.name}")
+        text = f"{config.backbone.name}, {human(counts['total'])} parameters"
+        text += f", {human(counts['active'])} active"
+        rows.append(("model", ", ".join([text, *extras])))
+    if "data" in uses:
+        sizes = figures(config)
+        known = [count for _, _, count in sizes.datasets if count is not None]
+        total = f", {sum(known):,} examples" if len(known) == len(sizes.datasets) else ""
+        tasks = ", ".join(dict.fromkeys(task for _, task, _ in sizes.datasets))
+        rows.append(("data", f"{config.data.name}{total}: {tasks}"))
+        rows.append(("loss", f"{config.loss.name}, negatives {config.negatives.name}"))
+        rows.append(("training", _training(config, sizes)[1]))
+    rows += [(heading, text) for heading, text, _ in _rows(config) if heading == "evaluation"]
+    if "backbone" not in uses:
+        rows = [(heading, text) for heading, text, _ in _rows(config)]
+    lines = [f"{config.run_name}  ({config.stage.name}, seed {config.seed})", *_table(rows)]
+    lines += [f"warning: {text}" for text in config.warnings]
+    return printable_lines(lines)
+
+
+def _rows(config: Config) -> list[Row]:
+    """What the stage uses, group by group."""
+    uses = config.stage.uses
+    rows: list[Row] = []
+    if "backbone" in uses:
+        rows += _model(config)
+    if "data" in uses:
+        sizes = figures(config)
+        rows += [_data(config, sizes), _batch(config), _loss(config), _negatives(config)]
+        rows += [_training(config, sizes), _optimizer(config)]
+    if "merge" in uses:
+        inputs = ", ".join(getattr(config.merge, "inputs", ()))
+        rows.append(("merge", f"{config.merge.name} of {inputs}", ("merge",)))
+    if config.stage.name == "evaluate":
+        rows.append(("model", config.stage.model, ("stage.model",)))
+    if "evaluation" in uses:
+        rows.append(_evaluation(config))
+    return rows
+
+
+def _model(config: Config) -> list[Row]:
+    backbone, architecture = config.backbone, config.backbone.architecture
+    counts, depth = parameters(config), architecture.get("num_hidden_layers")
+    kept = f"{min(backbone.layers, depth or backbone.layers)} of " if backbone.layers else ""
+    origin = f"{backbone.weights} weights"
+    if backbone.weights == "pretrained":
+        origin += f" of {backbone.source or (backbone.package and backbone.package.name)}"
+    width = config.embedding.width
+    cut = f", first {width} dimensions" if width else ""
+    embedding = config.embedding
+    prompts = ", ".join(f"{k}={v!r}" for k, v in embedding.prompts.model_dump().items() if v)
+    return [
+        (
+            "model",
+            f"{backbone.name} ({architecture.get('model_type')}), {kept}{depth} layers, "
+            f"width {architecture.get('hidden_size')}, {origin}, {backbone.dtype}",
+            ("backbone",),
+        ),
+        (
+            "parameters",
+            f"{human(counts['total'])} total, {human(counts['active'])} active, "
+            f"{human(counts['embedding'])} of them embeddings "
+            f"({counts['total']:,} / {counts['active']:,} / {counts['embedding']:,})",
+            (),
+        ),
+        ("routing", _routing(config), ("routing",)),
+        ("attention", _attention(config), ("mask_schedule",)),
+        (
+            "embedding",
+            f"{embedding.name.replace('_', ' ')}{cut}, "
+            f"{'length 1' if embedding.normalize else 'not normalised'}; "
+            f"queries to {embedding.query_tokens} tokens, "
+            f"documents to {embedding.document_tokens}; "
+            f"prompts: {prompts or 'none'}",
+            ("embedding",),
+        ),
+    ]
+
+
+def _routing(config: Config) -> str:
+    routing = config.routing
+    if routing.name == "moe":
+        return (
+            f"moe, {routing.num_experts} experts, {routing.top_k} per token, in layers "
+            f"{routing.placement}; weights {_renormalized(routing.renormalize)}; "
+            f"balance loss x {routing.balance_coefficient:g} ({routing.balance_normalization})"
+        )
+    if routing.name == "mote":
+        experts = ", ".join(f"{task} {expert}" for task, expert in routing.experts.items())
+        return f"mote, in layers {routing.placement}; task -> expert: {experts}"
+    return routing.name
+
+
+def _renormalized(how: str) -> str:
+    return "of the chosen sum to 1" if how == "topk" else "as the router gives them"
+
+
+def _attention(config: Config) -> str:
+    schedule = config.mask_schedule
+    form = getattr(schedule, "form", None)
+    if form is None:
+        return schedule.name
+    return f"causal to bidirectional, {schedule.name} in training progress, form {form}"
+
+
+def _data(config: Config, sizes: Figures) -> Row:
+    parts = [
+        f"{name} ({task}{f', {count:,}' if count is not None else ''})"
+        for name, task, count in sizes.datasets
+    ]
+    return "data", f"{config.data.name}: {', '.join(parts)}", ("data",)
+
+
+def _batch(config: Config) -> Row:
+    return "batch", f"{config.batching.size} examples, {config.batching.name}", ("batching",)
+
+
+def _loss(config: Config) -> Row:
+    loss = config.loss
+    if loss.name == "infonce":
+        margin = loss.false_negative_margin
+        text = f"infonce, temperature {loss.temperature:g}, against {', '.join(loss.denominator)}"
+        text += (
+            f", without negatives above the positive by {margin:g}" if margin is not None else ""
+        )
+    elif loss.name == "cosent":
+        text = f"cosent, scale {loss.scale:g}"
+    else:
+        tasks = [task for task in loss.tasks if task != "sts"]
+        temperatures = ", ".join(f"{t} {getattr(loss.temperatures, t):g}" for t in tasks)
+        denominators = "; ".join(
+            f"{t} against {', '.join(getattr(loss.denominators, t))}" for t in tasks
+        )
+        text = (
+            f"task_aware, temperatures {temperatures}; {denominators}; sts by cosent {loss.scale:g}"
+        )
+    return "loss", text, ("loss",)
+
+
+def _negatives(config: Config) -> Row:
+    negatives = config.negatives
+    count = getattr(negatives, "count", 0)
+    text = f"{negatives.name}, {count} per query" if count else "none beside the batch's own"
+    return "negatives", text, ("negatives",)
+
+
+def _training(config: Config, sizes: Figures) -> Row:
+    epochs = f" ({sizes.epochs:.3g} epochs)" if sizes.epochs is not None else ""
+    text = (
+        f"{config.training.steps} steps of {config.batching.size}: "
+        f"{sizes.examples_seen:,} examples{epochs}, at most {human(sizes.most_tokens)} tokens, "
+        f"{config.training.precision}"
+    )
+    return "training", text, ("training",)
+
+
+def _optimizer(config: Config) -> Row:
+    optimizer = config.optimizer
+    clip = f"{optimizer.max_grad_norm:g}" if optimizer.max_grad_norm is not None else "none"
+    text = (
+        f"{optimizer.name}, learning rate {optimizer.learning_rate:g} after "
+        f"{optimizer.warmup_steps} steps, then {optimizer.schedule}; "
+        f"decay {optimizer.weight_decay:g}, clipping {clip}"
+    )
+    return "optimizer", text, ("optimizer",)
+
+
+def _evaluation(config: Config) -> Row:
+    evaluation = config.evaluation
+    if evaluation.name == "none":
+        return "evaluation", "none", ("evaluation",)
+    before = ", before and after" if evaluation.before and "training" in config.stage.uses else ""
+    return "evaluation", f"{', '.join(evaluation.tasks)}{before}", ("evaluation",)
+
+
+def _identity(config: Config) -> list[tuple[str, str]]:
+    return [
+        ("signature", f"{config.signature}  (without the seed: {config.cell})"),
+        ("directory", str(Path(config.paths.runs) / config.run_name)),
+        (
+            "compute",
+            f"{config.compute.name}, tracking {config.tracking.name}, scale {config.scale.name}",
+        ),
+    ]
+
+
+def _marks(config: Config, keys: tuple[str, ...]) -> str:
+    """The marks on the keys that a row speaks of."""
+    found = {
+        mark
+        for dotted, mark in config.provenance.items()
+        if any(dotted == key or dotted.startswith(f"{key}.") for key in keys)
+    }
+    return (
+        f"  [{', '.join(m for m in ('published', 'code', 'ours') if m in found)}]" if found else ""
+    )
+
+
+def _provenance(config: Config) -> list[tuple[str, str]]:
+    from .flat import flatten
+
+    nested, flat = config.to_dict(), flatten(config.to_dict())
+    rows: list[tuple[str, str]] = []
+    for dotted, mark in config.provenance.items():
+        value = flat.get(dotted)
+        if dotted not in flat:  # a whole section
+            value = nested.get(dotted.partition(".")[0], {}).get("name", "")
+        rows.append((mark, f"{dotted} = {spell(value)}"))
+    return rows
+
+
+def spell(value: Any) -> str:
+    """A value as an override would write it."""
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, list | tuple):
+        return f"[{','.join(spell(item) for item in value)}]"
+    if isinstance(value, float):
+        return f"{value:.10g}"
+    return str(value) if value != "" else "''"
+
+
+def _table(rows: Iterable[tuple[str, str]], indent: str = "") -> list[str]:
+    """Heading and text in two columns, the text wrapped."""
+    rows = list(rows)
+    width = max((len(heading) for heading, _ in rows), default=0)
+    lines: list[str] = []
+    for heading, text in rows:
+        first = f"{indent}{heading.ljust(width)}  "
+        rest = " " * len(first)
+        lines += textwrap.wrap(
+            text,
+            100,
+            initial_indent=first,
+            subsequent_indent=rest,
+            break_long_words=False,
+            break_on_hyphens=False,
+        ) or [first.rstrip()]
+    return lines
+
+
+def printable_lines(lines: Iterable[str]) -> str:
+    """The lines as one text, each without control characters."""
+    return "\n".join(printable(line) if line else "" for line in lines)
+
+
+def diff(a: Config, b: Config) -> str:
+    """The keys in which two experiments differ: those that change results, apart from the rest.
+
+    A key that one of the two does not have is shown as `-`.
+    """
+    from .difference import differences
+
+    counted, other = differences(a, b)
+    names = (a.run_name, b.run_name)
+    if not counted and not other:
+        return f"the same experiment: {names[0]}"
+    lines: list[str] = []
+    for title, rows in (("changes the result", counted), ("does not", other)):
+        if rows:
+            lines += [*([""] if lines else []), title, *_columns([("", *names), *rows])]
+    if not counted:
+        lines += ["", f"the same experiment: both have the signature {a.signature}"]
+    return printable_lines(lines)
+
+
+def _columns(rows: list[tuple[str, str, str]]) -> list[str]:
+    widths = [max(len(row[column]) for row in rows) for column in (0, 1)]
+    return [f"  {row[0].ljust(widths[0])}  {row[1].ljust(widths[1])}  {row[2]}" for row in rows]

@@ -1,0 +1,103 @@
+"""The identity of an experiment: a hash of everything that changes its result."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pydantic import BaseModel
+
+if TYPE_CHECKING:
+    from .schema import Experiment
+
+SCHEMA_VERSION = 1
+"""Raised when keys change their meaning, so that old results are not taken for new ones."""
+
+DIGITS = 10
+
+
+def signature(config: Experiment, *, with_seed: bool = True) -> str:
+    """Ten hexadecimal digits of the SHA-256 of the experiment's identity.
+
+    Raises `UserError` where a file whose content counts cannot be read.
+    """
+    return hashlib.sha256(canonical_json(identity(config, with_seed)).encode()).hexdigest()[:DIGITS]
+
+
+def identity(config: Experiment, with_seed: bool = True) -> dict[str, Any]:
+    """What the signature is made of: the groups in use without the keys that do not count.
+
+    The content of files counts, wherever they lie: `fingerprints` holds their hashes.
+    """
+    uses = set(config.stage.uses)
+    sections = {
+        name: _counted(getattr(config, name)) for name in type(config).model_fields if name in uses
+    }
+    identity: dict[str, Any] = {name: section for name, section in sections.items() if section}
+    if with_seed:
+        identity["seed"] = config.seed
+    if found := fingerprints(config):
+        identity["fingerprints"] = found
+    return identity | {"schema_version": SCHEMA_VERSION}
+
+
+def fingerprints(config: Experiment) -> dict[str, str]:
+    """Hash of the content of everything that the experiment reads, by group."""
+    found: dict[str, str] = {}
+    if "data" in config.stage.uses:
+        from embedexp.data import fingerprint
+
+        found["data"] = fingerprint(config.data)
+    if "negatives" in config.stage.uses and config.negatives.name == "mined_file":
+        found["negatives"] = file_hash(Path(config.negatives.path))
+    return found
+
+
+def data_fingerprint(config: Experiment) -> str | None:
+    """Hash of the content of the data, or None in stages that read none."""
+    return fingerprints(config).get("data")
+
+
+def file_hash(path: Path) -> str:
+    """SHA-256 of a file's bytes, hexadecimal; raises `UserError` if it cannot be read."""
+    from .errors import UserError
+
+    try:
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        raise UserError(f"cannot read {path}: {error.strerror}") from error
+
+
+def canonical_json(value: Any) -> str:
+    """JSON in one spelling: sorted keys, no spaces, whole floats as integers (1.0 is 1)."""
+    return json.dumps(_canonical(value), sort_keys=True, separators=(",", ":"), allow_nan=False)
+
+
+def _canonical(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {str(key): _canonical(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_canonical(item) for item in value]
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    return value
+
+
+def _counted(value: Any) -> Any:
+    """The value without the keys whose schema says `identity: False`."""
+    if isinstance(value, BaseModel):
+        return {
+            name: _counted(getattr(value, name))
+            for name, info in type(value).model_fields.items()
+            if counts(info)
+        }
+    return value
+
+
+def counts(info: Any) -> bool:
+    """Whether a field of the schema is part of the identity."""
+    extra = info.json_schema_extra
+    return not isinstance(extra, dict) or bool(extra.get("identity", True))

@@ -1,0 +1,146 @@
+"""The files of a model folder, as sentence-transformers lays them out, written without it."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, Literal
+
+from embedexp.backbone.families import family_of
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from .embedder import Embedder
+    from .model_config import ModelConfig
+
+OURS = "embedexp.json"
+MODULES = "modules.json"
+SETTINGS = "config_sentence_transformers.json"
+LENGTHS = "sentence_bert_config.json"
+WEIGHTS = "model.safetensors"
+
+TRANSFORMER = "sentence_transformers.models.Transformer"
+POOLING = "sentence_transformers.models.Pooling"
+DENSE = "sentence_transformers.models.Dense"
+NORMALIZE = "sentence_transformers.models.Normalize"
+OUR_MODULE = "embedexp.embedding.sentence_transformers_module.EmbedderModule"
+
+Pooling = Literal["mean", "last_token"]
+
+POOLING_FLAGS: dict[Pooling, str] = {
+    "mean": "pooling_mode_mean_tokens",
+    "last_token": "pooling_mode_lasttoken",
+}
+
+
+def write_json(path: Path, content: Any) -> None:
+    """Write JSON for people to read."""
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+def read_json(path: Path) -> Any:
+    """Read JSON; an empty mapping where there is no file."""
+    return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+
+
+def prompts(config: ModelConfig) -> dict[str, str]:
+    """Prompts by instruction task, and by the two names that sentence-transformers itself uses."""
+    own: dict[str, str] = config.embedding.prompts.model_dump()
+    return {**own, "query": own["search_query"], "document": own["search_document"]}
+
+
+def settings(config: ModelConfig, *, plain: bool) -> dict[str, Any]:
+    """What sentence-transformers reads first: prompts, and the one used unless told otherwise.
+
+    Our own module knows the default itself, since it must also follow a task given by name.
+    """
+    table = prompts(config)
+    default = "search_document" if plain and table["search_document"] else None
+    return {
+        "model_type": "SentenceTransformer",
+        "prompts": table,
+        "default_prompt_name": default,
+        "similarity_fn_name": "cosine",
+    }
+
+
+def write_plain_modules(embedder: Embedder, folder: Path) -> None:
+    """Describe a dense model by sentence-transformers' own modules."""
+    option, hidden = embedder.config.embedding, int(embedder.model.config.hidden_size)
+    lengths: dict[str, Any] = {
+        "max_seq_length": max(option.query_tokens, option.document_tokens),
+        "do_lower_case": False,
+    }
+    if option.query_tokens != option.document_tokens:
+        # Read since version 5.7, where texts are encoded as queries or as documents.
+        lengths |= {
+            "query_length": option.query_tokens,
+            "document_length": option.document_tokens,
+        }
+    arguments = family_of({"model_type": embedder.model.config.model_type}).model_arguments
+    if arguments:
+        # Spares the reader a report of missing parameters that no embedding needs (the pooler).
+        lengths["model_args"] = dict(arguments)
+    write_json(folder / LENGTHS, lengths)
+
+    modules = [("", TRANSFORMER), ("1_Pooling", POOLING)]
+    flags = {flag: name == option.name for name, flag in POOLING_FLAGS.items()}
+    pooling = {"word_embedding_dimension": hidden, **flags}
+    write_json(folder / "1_Pooling" / "config.json", pooling)
+    if embedder.width < hidden:
+        # Truncation before normalisation, as a projection onto the first dimensions.
+        modules.append(("2_Dense", DENSE))
+        write_projection(folder / "2_Dense", hidden, embedder.width)
+    if option.normalize:
+        modules.append((f"{len(modules)}_Normalize", NORMALIZE))
+        (folder / modules[-1][0]).mkdir()
+    write_modules(folder, modules)
+
+
+def write_projection(folder: Path, hidden: int, width: int) -> None:
+    """A linear layer that keeps the first `width` of `hidden` dimensions."""
+    import torch
+    from safetensors.torch import save_file
+
+    write_json(
+        folder / "config.json",
+        {
+            "in_features": hidden,
+            "out_features": width,
+            "bias": False,
+            "activation_function": "torch.nn.modules.linear.Identity",
+        },
+    )
+    save_file({"linear.weight": torch.eye(width, hidden)}, folder / WEIGHTS)
+
+
+def write_modules(folder: Path, modules: list[tuple[str, str]]) -> None:
+    """The list of modules: folder and class of each."""
+    entries = [
+        {"idx": i, "name": str(i), "path": path, "type": kind}
+        for i, (path, kind) in enumerate(modules)
+    ]
+    write_json(folder / MODULES, entries)
+
+
+def readme(name: str, *, plain: bool) -> str:
+    """How to use the folder, for whoever finds it."""
+    arguments = "path" if plain else "path, trust_remote_code=True"
+    note = (
+        "This is an ordinary sentence-transformers model; embedexp is not needed."
+        if plain
+        else "sentence-transformers finds the model's class in the installed package embedexp and\n"
+        "asks for `trust_remote_code=True` because it is not one of its own. `encode` takes\n"
+        '`task="search_query"`, `"search_document"`, `"classification"` or `"clustering"`.'
+    )
+    return (
+        "---\nlibrary_name: sentence-transformers\npipeline_tag: sentence-similarity\n---\n\n"
+        f"# {name}\n\n"
+        "```python\n"
+        "from sentence_transformers import SentenceTransformer\n\n"
+        f"model = SentenceTransformer({arguments})\n"
+        'vectors = model.encode(["a text"])\n'
+        "```\n\n"
+        f'{note}\n\nWith embedexp: `embedexp.load(path).encode(["a text"])`.\n'
+    )

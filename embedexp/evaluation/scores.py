@@ -1,0 +1,86 @@
+"""Scores, and the file that keeps them."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from pathlib import Path
+
+Phase = Literal["before", "after"]
+"""Before or after training."""
+
+FILE_NAME = "scores.json"
+
+
+@dataclass(frozen=True)
+class Score:
+    """One model on one task.
+
+    `type` and `metric` are mteb's names; `value` is a fraction (1 is best), the mean over the
+    subsets where the task has any; `seconds` is the time that it took. `subsets` holds the value
+    per language pair. `fingerprint` is a hash of everything that could change the value: weights,
+    prompts, settings, data and mteb's version.
+    """
+
+    task: str
+    type: str
+    metric: str
+    value: float
+    seconds: float
+    fingerprint: str
+    subsets: Mapping[str, float] = field(default_factory=dict)
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON values."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Score:
+        """From JSON values."""
+        return cls(**values)
+
+
+def mean(scores: Iterable[Score]) -> float | None:
+    """The mean value over tasks, or None without any."""
+    values = [score.value for score in scores]
+    return sum(values) / len(values) if values else None
+
+
+class ScoreFile:
+    """A folder's scores.json: scores before and after training, and how they were measured.
+
+    Its form is `{"before": [...], "after": [...], "settings": {...}}`.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.path = folder / FILE_NAME
+
+    def read(self, phase: Phase) -> list[Score]:
+        """The scores of one phase, in the order in which they were measured."""
+        return [Score.from_dict(values) for values in self._content()[phase]]
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """How the scores were measured: versions, prompts, lengths, sizes."""
+        return dict(self._content()["settings"])
+
+    def write(self, phase: Phase, scores: Iterable[Score], settings: Mapping[str, Any]) -> None:
+        """Replace the scores of one phase; a reader sees the old file or the new one, whole."""
+        content = self._content()
+        content[phase] = [score.to_dict() for score in scores]
+        content["settings"] = dict(settings)
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        temporary = self.path.with_suffix(f".{os.getpid()}.tmp")
+        temporary.write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n", "utf-8")
+        temporary.replace(self.path)
+
+    def _content(self) -> dict[str, Any]:
+        content: dict[str, Any] = {"before": [], "after": [], "settings": {}}
+        if self.path.is_file():
+            content |= json.loads(self.path.read_text("utf-8"))
+        return content

@@ -1,0 +1,55 @@
+"""Averages of weights."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+
+def average(
+    state_dicts: Sequence[Mapping[str, Tensor]], weights: Sequence[float] | None = None
+) -> dict[str, Tensor]:
+    """The weighted mean of each tensor, accumulated in float32 at least, in the first one's dtype.
+
+    `weights` need not sum to 1; None weighs all equally. Tensors that are not floating point must
+    be equal everywhere.
+
+    Raises:
+        ValueError: no state dicts, weights that do not fit, or the first difference in names,
+            shapes or integer values.
+    """
+    if not state_dicts:
+        raise ValueError("nothing to average")
+    shares = [1.0] * len(state_dicts) if weights is None else list(map(float, weights))
+    if len(shares) != len(state_dicts) or sum(shares) == 0:
+        raise ValueError(f"{len(shares)} weights summing to {sum(shares)} for {len(state_dicts)}")
+    first = state_dicts[0]
+    for i, other in enumerate(state_dicts[1:], start=2):
+        odd = sorted(first.keys() ^ other.keys())
+        if odd:
+            raise ValueError(f"only one of models 1 and {i} has {odd[0]}")
+    result: dict[str, Tensor] = {}
+    for name, tensor in first.items():
+        others = [state[name] for state in state_dicts]
+        for i, other in enumerate(others[1:], start=2):
+            if other.shape != tensor.shape:
+                raise ValueError(
+                    f"{name} has shape {tuple(tensor.shape)} in model 1 and {tuple(other.shape)} "
+                    f"in model {i}"
+                )
+        if not tensor.is_floating_point():
+            if any(not torch.equal(tensor, other) for other in others[1:]):
+                raise ValueError(f"{name} is not a weight and differs between the models")
+            result[name] = tensor.clone()
+            continue
+        wide = torch.float64 if tensor.dtype == torch.float64 else torch.float32
+        total = torch.zeros_like(tensor, dtype=wide)
+        for share, other in zip(shares, others, strict=True):
+            total += (share / sum(shares)) * other.to(wide)
+        result[name] = total.to(tensor.dtype)
+    return result

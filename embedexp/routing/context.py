@@ -1,0 +1,63 @@
+"""How a forward pass reaches the routed modules inside a Hugging Face model.
+
+An MLP or a norm gets no keyword arguments, but its block does: the embedder gives the model a
+`RoutingPass`, and a hook on each routed block lays it into the context that the block's routed
+modules share, and takes it out again. So each forward pass has its own record, recomputation
+under activation checkpointing sees the same pass again, and nothing is kept after the forward.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from .output import RouterOutput
+
+if TYPE_CHECKING:
+    from torch import Tensor, nn
+
+ARGUMENT = "routing_pass"
+"""The keyword argument that carries the pass through the model."""
+
+
+@dataclass
+class RoutingPass:
+    """One forward pass, seen from the routed modules.
+
+    `expert_rows[e]` is how many consecutive rows task expert e gets, for batches ordered by
+    expert; None where tasks play no role. `recorded` holds by layer what the router decided.
+    """
+
+    expert_rows: list[int] | None = None
+    recorded: dict[int, tuple[Tensor, Tensor]] = field(default_factory=dict)
+
+    def record(self, layer: int, probabilities: Tensor, assignments: Tensor) -> None:
+        """Keep a layer's decision, the first time only: recomputation does not count twice."""
+        self.recorded.setdefault(layer, (probabilities, assignments))
+
+    def output(self) -> RouterOutput | None:
+        """What the routers reported, in the order of layers; None without routers."""
+        if not self.recorded:
+            return None
+        layers = [self.recorded[layer] for layer in sorted(self.recorded)]
+        return RouterOutput([p for p, _ in layers], [a for _, a in layers])
+
+
+class RoutingContext:
+    """The slot that a model's routed modules share: the pass in which they are, or None."""
+
+    def __init__(self) -> None:
+        self.current: RoutingPass | None = None
+
+    def watch(self, block: nn.Module) -> None:
+        """Have a block's forward fill and clear the slot."""
+        block.register_forward_pre_hook(self.enter, with_kwargs=True)
+        block.register_forward_hook(self.leave, always_call=True)
+
+    def enter(self, block: nn.Module, args: Any, kwargs: dict[str, Any]) -> None:
+        """Before a block: its pass becomes the current one."""
+        self.current = kwargs.get(ARGUMENT)
+
+    def leave(self, block: nn.Module, args: Any, output: Any) -> None:
+        """After a block, also after one that failed."""
+        self.current = None

@@ -1,0 +1,90 @@
+"""stage=contrastive: score, train on pairs, save, score again."""
+
+from __future__ import annotations
+
+import shutil
+import warnings
+from typing import TYPE_CHECKING
+
+import torch
+
+from embedexp import data, negatives
+from embedexp.config import brief
+from embedexp.config.errors import UserError
+from embedexp.data.tokenise import tokenise
+from embedexp.embedding import build_embedder, load
+from embedexp.training import tracking
+from embedexp.training.fit import fit
+
+from .evaluate import measure
+from .plot import plot_run
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from embedexp.config import Config
+    from embedexp.runs import RunDirectory
+    from embedexp.training.interrupt import StopRequest
+
+    from .screen import Screen
+
+
+def device(config: Config) -> str:
+    """The torch device of `compute`.
+
+    Raises:
+        UserError: `compute=gpu` on a machine without one.
+    """
+    if config.compute.name == "cpu":
+        return "cpu"
+    if not torch.cuda.is_available():
+        raise UserError(
+            "compute=gpu, but torch sees no GPU here", hint="use compute=cpu, or a machine with one"
+        )
+    return "cuda"
+
+
+def run(config: Config, directory: RunDirectory, stop: StopRequest, screen: Screen) -> None:
+    """Train the composed embedder and leave its model, scores, metrics and plot in `directory`."""
+    screen.say(brief(config))
+    for warning in config.warnings:
+        screen.say(f"warning: {warning}")
+        warnings.warn(warning, stacklevel=2)
+    place = device(config)
+    torch.manual_seed(config.seed)
+    corpus = negatives.attach(config.negatives, data.load(config.data))
+    tracker = tracking.start(config, directory.path)
+    try:
+        if directory.model.is_dir():  # a model is saved whole, after the last step
+            embedder = load(directory.model).to(place)
+        else:
+            embedder = build_embedder(config).to(place)
+            stop.check()
+            if config.evaluation.name != "none" and config.evaluation.before:
+                screen.say("scoring the model before training")
+                measure(config, embedder, directory, corpus.heldout, "before", stop, screen)
+            tokenised = tokenise(corpus, embedder.tokenizer, config.embedding, config.paths.cache)
+            directory.update(message="training", total_steps=config.training.steps)
+            fit(
+                config,
+                embedder,
+                tokenised,
+                folder=directory.checkpoints,
+                recorder=directory,
+                stop=stop,
+                screen=screen.training(config.training.steps),
+                track=tracker,
+            )
+            embedder.save(directory.model)
+        screen.say("scoring the trained model")
+        scores = measure(config, embedder, directory, corpus.heldout, "after", stop, screen)
+        tracker.summary({f"scores/{score.task}": score.value for score in scores})
+        plot_run(directory)
+    finally:
+        tracker.close()
+    _forget(directory.checkpoints)
+
+
+def _forget(checkpoints: Path) -> None:
+    """Checkpoints serve to resume; a finished run is its model, a sixth of their size."""
+    shutil.rmtree(checkpoints, ignore_errors=True)

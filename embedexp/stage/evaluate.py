@@ -1,0 +1,58 @@
+"""stage=evaluate: score a trained model."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from embedexp import evaluation
+from embedexp.config import brief
+from embedexp.embedding import load
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from embedexp.config import Config
+    from embedexp.data.dataset import Dataset
+    from embedexp.embedding import Embedder
+    from embedexp.evaluation import Score
+    from embedexp.evaluation.scores import Phase
+    from embedexp.runs import RunDirectory
+    from embedexp.training.interrupt import StopRequest
+
+    from .screen import Screen
+
+
+def measure(
+    config: Config,
+    embedder: Embedder,
+    directory: RunDirectory,
+    heldout: Sequence[Dataset],
+    phase: Phase,
+    stop: StopRequest,
+    screen: Screen,
+) -> list[Score]:
+    """Scores of `embedder` on the tasks of `config.evaluation`, kept as they come.
+
+    Raises:
+        InterruptedRunError: when a stop was asked for; finished tasks are kept.
+    """
+
+    def on_task(score: Score) -> None:
+        screen.say(f"  {score.task:<20} {score.metric} {score.value:.4f}  ({score.seconds:.1f} s)")
+        directory.update(message=f"scoring {phase} training: {score.task}")
+        stop.check()
+
+    return evaluation.evaluate(
+        embedder,
+        config.evaluation,
+        heldout=heldout,
+        on_task=on_task,
+        output=directory.evaluation,
+        phase=phase,
+    )
+
+
+def run(config: Config, directory: RunDirectory, stop: StopRequest, screen: Screen) -> None:
+    """Score the model that `stage.model` names."""
+    screen.say(brief(config))
+    measure(config, load(config.stage.model), directory, (), "after", stop, screen)

@@ -1,0 +1,80 @@
+"""Runs a config: reuses what is finished, resumes what is not, and writes down what happens."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from embedexp.config.options import implementation
+from embedexp.runs import Run, RunDirectory, State
+from embedexp.training.interrupt import InterruptedRunError, StopRequest
+
+from .screen import Screen
+
+if TYPE_CHECKING:
+    from embedexp.config import Config
+
+log = logging.getLogger(__name__)
+
+
+def run(config: Config, *, quiet: bool = False) -> Run:
+    """Execute `config`, resume it where it stopped, or reuse its finished run.
+
+    Raises:
+        UserError: a mistake in what the config asks for, or another process runs it.
+        InterruptedRunError: a signal asked the run to stop; the same call goes on from there.
+    """
+    directory = RunDirectory.of(config)
+    directory.freeze(config)
+    screen = Screen(quiet=quiet)
+    with directory.owned(), directory.recording():
+        if config.rerun:
+            directory.clear()
+        if directory.status.state is not State.FINISHED:
+            _execute(config, directory, screen)
+        elif not quiet:
+            screen.say(f"{directory.name} is finished; rerun=true repeats it.")
+    finished = Run(directory)
+    if not quiet:
+        _report(finished, screen)
+    return finished
+
+
+def _execute(config: Config, directory: RunDirectory, screen: Screen) -> None:
+    from embedexp.config.sign import data_fingerprint
+
+    directory.record_environment(seed=config.seed, data_fingerprint=data_fingerprint(config))
+    directory.start(config.stage.name, seed=config.seed)
+    stop = StopRequest()
+    try:
+        with stop.listening():
+            implementation("stage", config.stage.name).run(config, directory, stop, screen)
+    except InterruptedRunError as interruption:
+        directory.preempt(str(interruption))
+        log.info("stopped by %s", interruption)
+        raise
+    except BaseException as error:
+        directory.fail(error)
+        log.error("failed", exc_info=error)
+        raise
+    directory.finish()
+
+
+def _report(run: Run, screen: Screen) -> None:
+    """Scores, and where everything is."""
+    from embedexp.evaluation import ScoreFile, table
+
+    scores = ScoreFile(run.directory.evaluation)
+    before, after = scores.read("before"), scores.read("after")
+    if after:
+        screen.say()
+        screen.show(table(before, after))
+    screen.say()
+    screen.say(f"run      {run.path}")
+    if run.directory.model.is_dir():
+        screen.say(f"model    {run.directory.model}  (SentenceTransformer loads it)")
+    plot = run.path / "plot.png"
+    if plot.is_file():
+        screen.say(f"plot     {plot}")
+    screen.say(f"next     python -m embedexp results {run.path}")
+    screen.say(f"         python -m embedexp diff {run.path} routing=mote")

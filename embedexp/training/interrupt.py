@@ -1,0 +1,57 @@
+"""Asking a run to stop: a signal sets a flag, and work stops where nothing is lost."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from types import FrameType
+
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2)
+
+
+class InterruptedRunError(Exception):
+    """The run was asked to stop and did, at a place from which it goes on."""
+
+
+class StopRequest:
+    """Whether a stop was asked for, and by which signal."""
+
+    def __init__(self) -> None:
+        self.signal: signal.Signals | None = None
+
+    @property
+    def requested(self) -> bool:
+        """Whether to stop at the next safe place."""
+        return self.signal is not None
+
+    def check(self) -> None:
+        """Stop here, if asked to.
+
+        Raises:
+            InterruptedRunError: if a stop was requested.
+        """
+        if self.signal is not None:
+            raise InterruptedRunError(self.signal.name)
+
+    def _handle(self, number: int, _: FrameType | None) -> None:
+        if self.signal is not None and number == signal.SIGINT:
+            os._exit(130)  # asked twice at the keyboard: go at once, the last checkpoint holds
+        self.signal = signal.Signals(number)
+        if number == signal.SIGINT:
+            print("\nstopping after this step (again to stop at once)", file=sys.stderr, flush=True)
+
+    @contextmanager
+    def listening(self) -> Iterator[StopRequest]:
+        """Handle signals for the time of a block; the previous handlers come back after it."""
+        before = {number: signal.signal(number, self._handle) for number in _SIGNALS}
+        try:
+            yield self
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)

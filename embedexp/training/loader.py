@@ -1,0 +1,55 @@
+"""Batches by step: what a training step reads is a function of its number."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from torch.utils.data import DataLoader, Dataset, Sampler
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from embedexp.batching.collate import TrainingBatch
+
+
+class Steps(Dataset["TrainingBatch"]):
+    """The batch of each step, made on demand by `make(step)`."""
+
+    def __init__(self, make: Callable[[int], TrainingBatch], total: int) -> None:
+        self._make, self._total = make, total
+
+    def __len__(self) -> int:
+        return self._total
+
+    def __getitem__(self, step: int) -> TrainingBatch:
+        return self._make(step)
+
+
+class FromStep(Sampler[int]):
+    """Step numbers from where training stands; the place is asked for when iteration starts."""
+
+    def __init__(self, position: Callable[[], int], total: int) -> None:
+        self._position, self._total = position, total
+
+    def __len__(self) -> int:
+        return self._total
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(range(self._position(), self._total))
+
+
+def loader(
+    make: Callable[[int], TrainingBatch],
+    total: int,
+    position: Callable[[], int],
+    *,
+    workers: int,
+) -> DataLoader[TrainingBatch]:
+    """A loader of ready-made batches for steps `position()` to `total`."""
+    return DataLoader(
+        Steps(make, total),
+        sampler=FromStep(position, total),
+        batch_size=None,
+        num_workers=workers,
+        persistent_workers=False,
+    )

@@ -1,0 +1,73 @@
+"""The Lightning module: embed a batch, take its loss, move the weights."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import lightning as L
+import torch
+from torch import Tensor, nn
+
+from embedexp.batching.permutation import key_of
+
+from . import optimizer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from embedexp.batching.collate import TrainingBatch
+    from embedexp.config import Config
+    from embedexp.routing.output import RouterOutput
+
+
+class NonFiniteLossError(RuntimeError):
+    """The loss became NaN or infinite: going on would only spread it."""
+
+
+class EmbeddingModule(L.LightningModule):
+    """Trains an embedder with a loss over packed batches.
+
+    Dropout is a function of (seed, step, rank): the generator is set anew at each step, so that a
+    resumed run draws what the uninterrupted one would have drawn.
+    """
+
+    def __init__(
+        self,
+        config: Config,
+        embedder: nn.Module,
+        loss: nn.Module,
+        progress: Callable[[int, int], float],
+        auxiliary: Callable[[RouterOutput | None], Tensor | None],
+    ) -> None:
+        super().__init__()
+        self.config, self.embedder, self.loss = config, embedder, loss
+        self.progress, self.auxiliary = progress, auxiliary
+        self.latest: dict[str, Tensor] = {}
+
+    def on_train_batch_start(self, batch: TrainingBatch, batch_idx: int) -> None:
+        """Set the generators for this step."""
+        torch.manual_seed(key_of(self.config.seed, "dropout", self.global_step, self.global_rank))
+
+    def training_step(self, batch: TrainingBatch, batch_idx: int) -> Tensor:
+        """The loss of one batch, a mean over its examples."""
+        alpha = self.progress(self.global_step, self.config.training.steps)
+        embeddings = self.embedder(batch.tokens, alpha)
+        output = self.loss(embeddings.vectors, batch)
+        total: Tensor = output.total
+        terms = dict(output.terms)
+        balance = self.auxiliary(embeddings.router)
+        if balance is not None:
+            total = total + balance
+            terms["balance"] = balance
+        if not torch.isfinite(total.detach()):
+            raise NonFiniteLossError(f"the loss is {total.item()} at step {self.global_step + 1}")
+        self.latest = {"loss": total.detach(), **{k: v.detach() for k, v in terms.items()}}
+        return total
+
+    def configure_optimizers(self) -> Any:
+        """AdamW and its per-step schedule."""
+        built, schedule = optimizer.build(self.config.optimizer, self, self.config.training.steps)
+        return {
+            "optimizer": built,
+            "lr_scheduler": {"scheduler": schedule, "interval": "step"},
+        }

@@ -1,0 +1,115 @@
+"""Per-step metrics: to the run's own files first, then to a tracker and the screen."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from typing import TYPE_CHECKING, Any, Protocol
+
+import lightning as L
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from embedexp.batching.collate import TrainingBatch
+
+    from .module import EmbeddingModule
+    from .progress import TrainingProgress
+
+_WINDOW = 20  # steps over which the rate is taken: long enough to be steady, short enough to follow
+
+
+class MetricsFile(Protocol):
+    """Lines of metrics, in the order of steps."""
+
+    def append(self, values: Mapping[str, Any]) -> None:
+        """Write one line."""
+        ...
+
+    def truncate(self, step: int) -> None:
+        """Forget the lines after `step`."""
+        ...
+
+
+class Recorder(Protocol):
+    """Where training writes what happens; a run directory is one."""
+
+    @property
+    def metrics(self) -> MetricsFile:
+        """The per-step metrics."""
+        ...
+
+    def update(
+        self,
+        *,
+        step: int | None = None,
+        total_steps: int | None = None,
+        rate: float | None = None,
+        eta_seconds: float | None = None,
+    ) -> None:
+        """Say how far the run is."""
+        ...
+
+
+class Recording(L.Callback):
+    """Measures steps and tells the recorder, the tracker and the screen.
+
+    `samples_per_second` counts examples (a query with its positive and hard negatives) over the
+    last 20 steps; `tokens` counts real tokens of the step.
+    """
+
+    def __init__(
+        self,
+        recorder: Recorder,
+        screen: TrainingProgress | None,
+        every: int,
+        track: Callable[[dict[str, float], int], None],
+    ) -> None:
+        self.recorder, self.screen, self.every, self.track = recorder, screen, every, track
+        self._times: deque[tuple[float, int]] = deque(maxlen=_WINDOW + 1)
+
+    def on_train_start(self, trainer: L.Trainer, _: L.LightningModule) -> None:
+        """Start the clock."""
+        self._times.append((time.monotonic(), 0))
+        if self.screen is not None:
+            self.screen.start(trainer.global_step)
+
+    def on_train_batch_end(
+        self,
+        trainer: L.Trainer,
+        pl_module: EmbeddingModule,  # type: ignore[override]
+        outputs: Any,
+        batch: TrainingBatch,
+        batch_idx: int,
+    ) -> None:
+        """Record a finished step."""
+        step, total = trainer.global_step, int(trainer.max_steps)
+        self._times.append((time.monotonic(), len(batch)))
+        seconds = self._times[-1][0] - self._times[0][0]
+        rate = sum(count for _, count in list(self._times)[1:]) / max(seconds, 1e-9)
+        eta = (total - step) * seconds / max(len(self._times) - 1, 1)
+        if step % self.every and step != total:
+            return
+        terms = {name: float(value) for name, value in pl_module.latest.items()}
+        loss = terms.pop("loss")
+        line = {
+            "step": step,
+            "loss": loss,
+            "terms": terms,
+            "tasks": sorted(set(batch.tasks)),
+            "learning_rate": trainer.optimizers[0].param_groups[0]["lr"],
+            "samples_per_second": rate,
+            "tokens": int(batch.tokens.input_ids.numel()),
+        }
+        self.recorder.metrics.append(line)
+        self.recorder.update(step=step, total_steps=total, rate=rate, eta_seconds=eta)
+        flat = {"loss": loss, **{f"terms/{k}": v for k, v in terms.items()}}
+        flat |= {k: line[k] for k in ("learning_rate", "samples_per_second", "tokens")}
+        self.track(flat, step)
+        if self.screen is not None:
+            self.screen.show(step, loss, rate, eta)
+
+    def teardown(self, *_: Any, **__: Any) -> None:
+        """Leave the screen as it was, also after an error."""
+        if self.screen is not None:
+            self.screen.close()

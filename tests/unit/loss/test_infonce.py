@@ -1,0 +1,162 @@
+"""InfoNCE means what its denominator says."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import pytest
+import torch
+
+from embedexp.loss import info_nce
+from embedexp.loss.infonce import TERMS
+
+
+def mat(n: int, d: int, phase: float) -> torch.Tensor:
+    """The matrix of the golden values: sin(phase + 1.7i + .9j + .31ij) in float64."""
+    i = torch.arange(n, dtype=torch.float64)[:, None]
+    j = torch.arange(d, dtype=torch.float64)[None]
+    return torch.sin(phase + 1.7 * i + 0.9 * j + 0.31 * i * j)
+
+
+Q = mat(4, 8, 0.3)
+P = Q + 3 * mat(4, 8, 1.1)
+N = Q + 2.5 * mat(4, 8, 2.9)
+HARD = ["own_hard_negatives", "other_hard_negatives"]
+
+
+def cosine(a: torch.Tensor, b: torch.Tensor) -> float:
+    return float(a @ b / a.norm() / b.norm())
+
+
+def by_hand(q, p, n, temperature, denominator, margin=None, ids=None, mask=None):
+    """The definition, term by term in Python floats."""
+    total = 0.0
+    for i in range(len(q)):
+        positive = cosine(q[i], p[i])
+        terms = []
+        for j in range(len(q)):
+            same = ids is not None and ids[j] == ids[i]
+            if j != i and not same:
+                if "other_positives" in denominator:
+                    terms.append(cosine(q[i], p[j]))
+                if "other_queries" in denominator:
+                    terms.append(cosine(q[i], q[j]))
+                if "other_documents" in denominator:
+                    terms.append(cosine(p[i], p[j]))
+            which = "own_hard_negatives" if j == i else "other_hard_negatives"
+            if n is not None and which in denominator:
+                terms += [
+                    cosine(q[i], n[j, k]) for k in range(n.shape[1]) if mask is None or mask[j, k]
+                ]
+        if margin is not None:
+            terms = [t for t in terms if t <= positive + margin]
+        numerator = math.exp(positive / temperature)
+        total -= math.log(numerator / (numerator + sum(math.exp(t / temperature) for t in terms)))
+    return total / len(q)
+
+
+@pytest.mark.parametrize(
+    ("scale", "hard", "denominator", "golden"),
+    [
+        (20, False, ["other_positives"], 1.5914552594504372e-05),
+        (20, True, ["other_positives", *HARD], 0.07794542562471055),
+        (50, False, ["other_positives"], 2.691347145137831e-12),
+        (50, True, ["other_positives", *HARD], 0.009593588290149124),
+    ],
+)
+def test_golden_values(scale, hard, denominator, golden):
+    value = info_nce(
+        Q, P, N[:, None] if hard else None, temperature=1 / scale, denominator=denominator
+    )
+    assert value.item() == pytest.approx(golden, rel=1e-9, abs=1e-15)
+
+
+@pytest.mark.parametrize("margin", [None, 0.1])
+@pytest.mark.parametrize(
+    "denominator",
+    [list(c) for r in range(1, len(TERMS) + 1) for c in itertools.combinations(TERMS, r)],
+    ids="+".join,
+)
+def test_every_denominator_equals_its_definition(denominator, margin):
+    generator = torch.Generator().manual_seed(3)
+    q, p = (torch.randn(5, 6, generator=generator, dtype=torch.float64) for _ in range(2))
+    n = torch.randn(5, 2, 6, generator=generator, dtype=torch.float64)
+    mask = torch.tensor([[1, 1], [1, 0], [0, 0], [1, 1], [0, 1]], dtype=torch.bool)
+    value = info_nce(
+        q, p, n, temperature=0.3, denominator=denominator, false_negative_margin=margin, mask=mask
+    )
+    assert value.item() == pytest.approx(by_hand(q, p, n, 0.3, denominator, margin, None, mask))
+
+
+def test_equal_documents_are_not_negatives_of_each_other():
+    ids = torch.tensor([7, 8, 7, 9])
+    value = info_nce(Q, P, temperature=0.5, denominator=["other_positives"], positive_ids=ids)
+    assert value.item() == pytest.approx(by_hand(Q, P, None, 0.5, ["other_positives"], ids=ids))
+    assert value < info_nce(Q, P, temperature=0.5, denominator=["other_positives"])
+
+
+def test_other_positives_of_one_query_are_not_its_negatives():
+    ids = torch.tensor([7, 8, 7, 9])
+    by_query = info_nce(Q, P, temperature=0.5, denominator=["other_positives"], query_ids=ids)
+    by_document = info_nce(Q, P, temperature=0.5, denominator=["other_positives"], positive_ids=ids)
+    assert by_query.item() == pytest.approx(by_document.item())
+
+
+def test_a_hard_negative_that_is_the_positive_of_a_query_is_left_out():
+    own = ["own_hard_negatives"]
+    arguments = {"temperature": 0.5, "denominator": own, "positive_ids": torch.arange(4)}
+    same = torch.tensor([[0], [11], [12], [13]])
+    other = torch.tensor([[10], [11], [12], [13]])
+    kept = info_nce(Q, P, N[:, None], hard_negative_ids=other, **arguments)
+    dropped = info_nce(Q, P, N[:, None], hard_negative_ids=same, **arguments)
+    mask = torch.tensor([[0], [1], [1], [1]], dtype=torch.bool)
+    assert dropped < kept
+    assert dropped.item() == pytest.approx(by_hand(Q, P, N[:, None], 0.5, own, mask=mask))
+
+
+def test_no_gradient_reaches_what_is_masked():
+    hard = N[:, None].clone().requires_grad_()
+    mask = torch.tensor([[1], [0], [1], [0]], dtype=torch.bool)
+    info_nce(Q, P, hard, temperature=0.5, denominator=["own_hard_negatives"], mask=mask).backward()
+    norms = hard.grad.norm(dim=-1).squeeze(1)
+    assert norms[[1, 3]].tolist() == [0, 0]
+    assert (norms[[0, 2]] > 0).all()
+
+
+def test_lengths_of_vectors_do_not_matter():
+    a = info_nce(Q, P, temperature=0.1, denominator=["other_positives"])
+    b = info_nce(3 * Q, 0.2 * P, temperature=0.1, denominator=["other_positives"])
+    assert a.item() == pytest.approx(b.item())
+
+
+def test_half_precision_and_autocast_do_not_blur_a_small_temperature():
+    generator = torch.Generator().manual_seed(0)
+    q = torch.randn(64, 32, generator=generator)
+    p = q + 0.8 * torch.randn(64, 32, generator=generator)
+    q16, p16 = q.bfloat16(), p.bfloat16()
+    exact = info_nce(q16.float(), p16.float(), temperature=0.01, denominator=["other_positives"])
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        half = info_nce(q16, p16, temperature=0.01, denominator=["other_positives"])
+    assert half.dtype == torch.float32
+    assert abs(half - exact) < 1e-3
+
+
+def test_unknown_terms_are_refused_by_name():
+    with pytest.raises(ValueError, match="own_negatives"):
+        info_nce(Q, P, temperature=1.0, denominator=["own_negatives"])
+
+
+def test_agrees_with_sentence_transformers_on_what_both_mean():
+    from sentence_transformers.util import cos_sim
+
+    scores = torch.cat([cos_sim(Q, P), cos_sim(Q, N)], 1) * 20  # MultipleNegativesRankingLoss
+    theirs = torch.nn.functional.cross_entropy(scores, torch.arange(4))
+    ours = info_nce(
+        Q,
+        P,
+        N[:, None],
+        temperature=0.05,
+        denominator=["other_positives", "own_hard_negatives", "other_hard_negatives"],
+    )
+    assert ours.item() == pytest.approx(theirs.item())
