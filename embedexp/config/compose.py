@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from functools import cache
+import copy
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any, cast
 
-from .locations import conf_dir, search_folders
+from .locations import conf_dir, files_stamp, search_folders
 
 # Hydra and the schema are imported where work starts: many commands need neither.
 if TYPE_CHECKING:
@@ -54,16 +55,55 @@ def compose_raw(
 
     Raises Hydra's and OmegaConf's own exceptions; `explain.present` turns them into `UserError`.
     """
-    from hydra.types import RunMode
-    from omegaconf import open_dict
+    if with_hydra:
+        return _load(overrides, config_dirs)
+    folders = tuple(search_folders(config_dirs))
+    choosing = [text for text in overrides if _chooses(text, folders)]
+    raw = copy.deepcopy(_options(tuple(choosing), folders[1:], files_stamp(folders)))
+    _apply([text for text in overrides if text not in choosing], raw)
+    return raw
 
-    raw = loader(config_dirs).load_configuration(
+
+def _load(overrides: Sequence[str], config_dirs: Sequence[str | Path]) -> DictConfig:
+    from hydra.types import RunMode
+
+    return loader(config_dirs).load_configuration(
         PRIMARY, list(overrides), run_mode=RunMode.RUN, from_shell=False
     )
-    if not with_hydra:
-        with open_dict(raw):
-            del raw["hydra"]
+
+
+# Composing options is nearly all of the work, and the cells of a sweep share their options.
+@lru_cache(maxsize=64)
+def _options(choosing: tuple[str, ...], extra: tuple[Path, ...], stamp: int) -> DictConfig:
+    """The composed options without any value override; `stamp` makes changed files a miss."""
+    from omegaconf import open_dict
+
+    raw = _load(choosing, extra)
+    with open_dict(raw):
+        del raw["hydra"]
     return raw
+
+
+def _chooses(override: str, folders: Sequence[Path]) -> bool:
+    """Whether an override chooses an option, or concerns Hydra itself; others set a value."""
+    target = override.lstrip("+~").partition("=")[0]
+    root = target.partition("@")[0].partition(".")[0]
+    if root.startswith("hydra") or "/" in target or "@" in target:
+        return True
+    return root == target and any((folder / root).is_dir() for folder in folders)
+
+
+def _apply(overrides: Sequence[str], raw: DictConfig) -> None:
+    """Apply value overrides as Hydra does, and raise what Hydra raises."""
+    from hydra._internal.config_loader_impl import ConfigLoaderImpl
+    from hydra.core.override_parser.overrides_parser import OverridesParser
+    from hydra.types import RunMode
+
+    if not overrides:
+        return
+    parsed = OverridesParser.create().parse_overrides(list(overrides))
+    ConfigLoaderImpl.validate_sweep_overrides_legal(parsed, RunMode.RUN, from_shell=False)
+    ConfigLoaderImpl._apply_overrides_to_config(parsed, raw)
 
 
 def from_raw(raw: DictConfig, overrides: Sequence[str] = ()) -> Config:

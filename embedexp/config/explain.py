@@ -64,6 +64,12 @@ def present(
         found = mistake(override, situation)
         if found is None and override.is_sweep_override() and not sweep:
             found = _sweep(override)
+        elif found is None and override.is_interval_sweep():
+            found = UserError(
+                "an interval has no end of values",
+                where=f"in the override {shorten(override.input_line)}",
+                hint="list the values, or give a range: range(START,STOP,STEP)",
+            )
         if found is not None:
             return found
     if isinstance(exc, OmegaConfBaseException):

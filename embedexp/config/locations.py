@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from .errors import UserError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
 PACKAGE = Path(__file__).resolve().parents[1]
 
@@ -33,6 +33,13 @@ def search_folders(extra: Sequence[str | Path] = ()) -> list[Path]:
                 f"the config folder {folder} does not exist", hint="mend the path of --config-dir"
             )
     return [conf_dir(), *folders]
+
+
+def files_stamp(folders: Iterable[Path]) -> int:
+    """A number that changes when a YAML file of the folders does."""
+    files = (path for folder in folders for path in sorted(folder.rglob("*.yaml")))
+    stats = ((str(path), path.stat()) for path in files)
+    return hash(tuple((name, stat.st_mtime_ns, stat.st_size) for name, stat in stats))
 
 
 def short(path: Path) -> str:

@@ -177,9 +177,9 @@ def warmup_ends(config: Config) -> Problem | None:
     """The peak learning rate must be reached."""
     warmup, steps = config.optimizer.warmup_steps, config.training.steps
     if warmup > steps:
-        return Problem(
-            f"optimizer.warmup_steps={warmup} is more than training.steps={steps}",
-            f"set optimizer.warmup_steps={max(1, steps // 10)}, or more steps",
+        return warning(
+            f"training ends after {steps} steps, before its {warmup} steps of warm-up do",
+            f"set optimizer.warmup_steps={steps // 10}",
         )
     return None
 

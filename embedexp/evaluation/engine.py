@@ -33,11 +33,13 @@ def run(
 ) -> list[Score]:
     """Score an embedder on tasks, each built when its turn comes.
 
-    `sizes` are only recorded. Scores found in `done` or in the folder `output` are reused where weights, settings and task are the same by content.
+    Scores found in `done` or in the folder `output` are reused where weights, settings and task
+    are the same by content. `sizes` are only recorded.
     """
     file = ScoreFile(output) if output else None
     known = {score.fingerprint: score for score in (*done, *(file.read(phase) if file else ()))}
     measured = {**settings(embedder), "mteb": mteb.__version__}
+    recorded = {**measured, "sizes": dict(sizes)}
     revision = digest(measured, content_hash(embedder))
     encoder = Encoder(
         embedder,
@@ -50,12 +52,16 @@ def run(
         for build in tasks:
             task = build()
             fingerprint = digest(revision, task.metadata.name, task.metadata.revision)
-            score = known.get(fingerprint) or _score(encoder, task, fingerprint)
+            reused = known.get(fingerprint)
+            score = reused or _score(encoder, task, fingerprint)
             scores.append(score)
-            if file:
-                file.write(phase, scores, {**measured, "sizes": dict(sizes)})
+            # Not for a reused score: the file holds it already, and perhaps later ones.
+            if file and not reused:
+                file.write(phase, scores, recorded)
             if on_task:
                 on_task(score)
+    if file:
+        file.write(phase, scores, recorded)
     return scores
 
 

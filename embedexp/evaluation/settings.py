@@ -12,7 +12,7 @@ GROUPS = ("embedding", "routing", "mask_schedule")
 
 
 def settings(embedder: object) -> dict[str, Any]:
-    """Prompts, lengths, pooling, routing, mask, architecture and type of weights, as JSON values."""
+    """Prompts, lengths, pooling, routing, mask, architecture and type of the weights, as JSON."""
     config = getattr(embedder, "config", None)
     found: dict[str, Any] = {}
     if config is not None:

@@ -9,6 +9,8 @@ from collections import deque
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, NoReturn
 
+from embedexp.config.errors import UserError
+
 from .outcome import Outcome
 from .plan import Cell, plan
 from .process import CellProcess, thread_variables
@@ -35,9 +37,14 @@ def launch(
     the others. The outcomes are in the order of `cells`.
 
     Raises:
-        UserError: a cell is wrong; nothing was started.
+        UserError: a cell or `processes` is wrong; nothing was started.
         KeyboardInterrupt: stopped by Ctrl-C or SIGTERM, after all cells were.
     """
+    if not isinstance(processes, int) or processes < 1:
+        raise UserError(
+            f"hydra.launcher.processes={processes}, but it takes a whole number, 1 or more",
+            hint="cells that run at the same time: hydra.launcher.processes=2",
+        )
     planned = plan(cells, config_dirs)
     processes = max(1, min(processes, len(planned.to_run)))
     with Screen(planned, processes) as screen, _sigterm_as_interrupt():

@@ -1,14 +1,15 @@
 """How a forward pass reaches the routed modules inside a Hugging Face model.
 
 An MLP or a norm gets no keyword arguments, but its block does: the embedder gives the model a
-`RoutingPass`, and a hook on each routed block lays it into the context that the block's routed
-modules share, and takes it out again. So each forward pass has its own record, recomputation
+`RoutingPass`, and each routed block's forward lays it into the context that its routed modules
+share, and takes it out again. So each forward pass has its own record, recomputation
 under activation checkpointing sees the same pass again, and nothing is kept after the forward.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from .output import RouterOutput
@@ -51,13 +52,26 @@ class RoutingContext:
 
     def watch(self, block: nn.Module) -> None:
         """Have a block's forward fill and clear the slot."""
-        block.register_forward_pre_hook(self.enter, with_kwargs=True)
-        block.register_forward_hook(self.leave, always_call=True)
+        block.routing_context = self  # type: ignore[assignment]
+        block.__class__ = routed_class(type(block))  # type: ignore[arg-type]
 
-    def enter(self, block: nn.Module, args: Any, kwargs: dict[str, Any]) -> None:
-        """Before a block: its pass becomes the current one."""
-        self.current = kwargs.get(ARGUMENT)
 
-    def leave(self, block: nn.Module, args: Any, output: Any) -> None:
-        """After a block, also after one that failed."""
-        self.current = None
+@cache
+def routed_class(block_class: type[nn.Module]) -> type[nn.Module]:
+    """A subclass whose forward lays its pass into the context, under the same name.
+
+    A subclass rather than hooks: transformers checkpoints a block's forward inside its hooks, so
+    hooks would be absent when the backward pass computes the block again.
+    """
+
+    class Routed(block_class):  # type: ignore[misc, valid-type]
+        def forward(self, *args: Any, **kwargs: Any) -> Any:
+            context: RoutingContext = self.routing_context
+            context.current = kwargs.get(ARGUMENT)
+            try:
+                return super().forward(*args, **kwargs)
+            finally:
+                context.current = None
+
+    Routed.__name__, Routed.__qualname__ = block_class.__name__, block_class.__qualname__
+    return Routed

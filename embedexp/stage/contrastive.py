@@ -9,24 +9,29 @@ from typing import TYPE_CHECKING
 import torch
 
 from embedexp import data, negatives
-from embedexp.config import brief
+from embedexp.config.show import brief
 from embedexp.config.errors import UserError
 from embedexp.data.tokenise import tokenise
 from embedexp.embedding import build_embedder, load
+from embedexp.evaluation import ScoreFile
+from embedexp.evaluation.plots import plot_run
 from embedexp.training import tracking
 from embedexp.training.fit import fit
 
 from .evaluate import measure
-from .plot import plot_run
 
 if TYPE_CHECKING:
     from pathlib import Path
+    from typing import Literal
 
     from embedexp.config import Config
     from embedexp.runs import RunDirectory
     from embedexp.training.interrupt import StopRequest
 
     from .screen import Screen
+
+
+PHASES: tuple[Literal["before", "after"], ...] = ("before", "after")
 
 
 def device(config: Config) -> str:
@@ -79,7 +84,12 @@ def run(config: Config, directory: RunDirectory, stop: StopRequest, screen: Scre
         screen.say("scoring the trained model")
         scores = measure(config, embedder, directory, corpus.heldout, "after", stop, screen)
         tracker.summary({f"scores/{score.task}": score.value for score in scores})
-        plot_run(directory)
+        plot_run(
+            directory.metrics.read(),
+            {phase: ScoreFile(directory.evaluation).read(phase) for phase in PHASES},
+            directory.path / "plot.png",
+            title=directory.name,
+        )
     finally:
         tracker.close()
     _forget(directory.checkpoints)

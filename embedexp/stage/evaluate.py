@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from embedexp import evaluation
-from embedexp.config import brief
+from embedexp.config.show import brief
 from embedexp.embedding import load
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from embedexp import merge
-from embedexp.config import brief
+from embedexp.config.show import brief
 
 from .evaluate import measure
 

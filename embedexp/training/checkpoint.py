@@ -67,6 +67,10 @@ class Checkpointing(L.Callback):
     def __init__(self, folder: Path, every: int, keep: int, stop: StopRequest) -> None:
         self.folder, self.every, self.keep, self.stop = folder, every, keep, stop
 
+    def on_train_start(self, *_: Any) -> None:
+        """Take SIGTERM back from Lightning, whose handler would leave without saving."""
+        self.stop.take_signals()
+
     def on_train_batch_end(self, trainer: L.Trainer, *_: Any) -> None:
         """Save at a step boundary, where weights, optimizer and data position agree."""
         step = trainer.global_step

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import threading
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -46,12 +47,21 @@ class StopRequest:
         if number == signal.SIGINT:
             print("\nstopping after this step (again to stop at once)", file=sys.stderr, flush=True)
 
+    def take_signals(self) -> None:
+        """Handle signals from now on, whoever did before; only the main thread can."""
+        if threading.current_thread() is not threading.main_thread():
+            return
+        for number in _SIGNALS:
+            signal.signal(number, self._handle)
+
     @contextmanager
     def listening(self) -> Iterator[StopRequest]:
         """Handle signals for the time of a block; the previous handlers come back after it."""
-        before = {number: signal.signal(number, self._handle) for number in _SIGNALS}
+        before = {number: signal.getsignal(number) for number in _SIGNALS}
+        self.take_signals()
         try:
             yield self
         finally:
-            for number, handler in before.items():
-                signal.signal(number, handler)
+            if threading.current_thread() is threading.main_thread():
+                for number, handler in before.items():
+                    signal.signal(number, handler)

@@ -15,6 +15,7 @@ import pytest
 from safetensors.torch import load_file
 
 import embedexp
+from embedexp.config import Config
 from embedexp.config.errors import UserError
 from embedexp.training.interrupt import InterruptedRunError, StopRequest
 
@@ -51,13 +52,13 @@ def test_a_run_directory_holds_everything(finished):
 
 
 def test_the_frozen_config_is_the_experiment(finished):
-    config = embedexp.Config.load(finished.path / "config.yaml")
+    config = Config.load(finished.path / "config.yaml")
     assert finished.path.name == config.run_name
     assert config.signature == finished.path.name.rpartition("-")[2]
 
 
 def test_a_finished_run_is_reused_and_rerun_gives_the_same_bits(finished):
-    config = embedexp.Config.load(finished.path / "config.yaml")
+    config = Config.load(finished.path / "config.yaml")
     before, written = weights(finished), (finished.model / "model.safetensors").stat().st_mtime_ns
     again = embedexp.run(config, quiet=True)
     assert (again.model / "model.safetensors").stat().st_mtime_ns == written

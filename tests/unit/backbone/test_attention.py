@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import pytest
 import torch
-from torch.nn.utils.rnn import pad_sequence
 
 from embedexp import backbone
 from embedexp.backbone.layout import PackedLayout, groups

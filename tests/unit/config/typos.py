@@ -44,7 +44,8 @@ def _required(group: str, option: str) -> list[str]:
     cls = tree.option_class(group, option)
     assert cls is not None
     return [
-        f"{group}.{key}=" + ("[a,b]" if get_origin(cls.model_fields[key].annotation) is list else "a")
+        f"{group}.{key}="
+        + ("[a,b]" if get_origin(cls.model_fields[key].annotation) is list else "a")
         for key, value in read_yaml(option_files(group)[option]).items()
         if value == "???"
     ]

@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -163,5 +164,6 @@ def test_key_is_the_same_in_another_process():
         "from embedexp.data.store import _key; print(_key(KINDS, Words()))"
     )
     command = [sys.executable, "-c", program]
-    there = subprocess.run(command, capture_output=True, text=True, check=True)
+    root = Path(__file__).parents[3]
+    there = subprocess.run(command, capture_output=True, text=True, check=True, cwd=root)
     assert there.stdout.strip() == module._key(KINDS, Words())

@@ -139,6 +139,13 @@ def test_interrupted_evaluation_goes_on_with_the_remaining_tasks(
     kept = ScoreFile(tmp_path).read("before")
     assert [score.task for score in kept] == option.tasks[:3]
 
+    def interrupt_again(score: Score) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        evaluate(Words(), option, output=tmp_path, phase="before", on_task=interrupt_again)
+    assert ScoreFile(tmp_path).read("before") == kept
+
     again, heard = Words(), []
     scores = evaluate(again, option, output=tmp_path, phase="before", on_task=heard.append)
     assert values(scores) == expected
@@ -274,7 +281,7 @@ def test_scores_equal_mteb_on_plain_sentence_transformers(
         def encode(self, texts: Sequence[str], *, task: str) -> Any:
             return model.encode(list(texts), show_progress_bar=False)
 
-    small = option.model_copy(update={"max_queries": 20, "max_documents": 40, "max_examples": 60})
+    small = option.model_copy(update={"max_queries": 10, "max_documents": 20, "max_examples": 50})
     ours = evaluate(Adapter(), small)
     for score in ours:
         task = builtin.BUILDERS[score.task](material, small)

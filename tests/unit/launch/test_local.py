@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from embedexp.config import UserError
 from embedexp.launch import local
 from embedexp.launch.process import thread_variables
 from embedexp.runs import FailureKind, RunDirectory, State
@@ -119,6 +120,15 @@ def test_wrong_cell_starts_nothing_and_exits_as_the_users_mistake(
     assert process.returncode == 2, output
     assert "nothing was started" in output
     assert "Traceback" not in output
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("processes", [0, -1, 1.5, "two"])
+def test_number_of_processes_is_checked_before_anything_else(
+    base: list[str], tmp_path: Path, processes: object
+) -> None:
+    with pytest.raises(UserError, match=r"hydra\.launcher\.processes"):
+        local.launch([base], processes=processes)
     assert list(tmp_path.iterdir()) == []
 
 

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import itertools
+
 import pytest
 import torch
 
@@ -33,7 +35,7 @@ def test_causal_at_the_start_and_open_at_the_end(form):
 @pytest.mark.parametrize("form", FORMS)
 def test_weights_only_grow_and_the_past_stays_open(form):
     masks = [soft_mask(8, p, form=form) for p in torch.linspace(0, 1, 21).tolist()]
-    for before, after in zip(masks, masks[1:], strict=False):
+    for before, after in itertools.pairwise(masks):
         assert (after >= before).all()
         assert (after[CAUSAL.bool()] == 1).all()
     assert all(((mask >= 0) & (mask <= 1)).all() for mask in masks)

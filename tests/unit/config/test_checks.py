@@ -1,0 +1,175 @@
+"""Contradictions between groups are refused with the change that mends them."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import TYPE_CHECKING
+
+import pytest
+
+from embedexp.config import UserError, compose
+from embedexp.config.checks import RULES
+from embedexp.config.problems import Rule
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+# overrides, what the message says, overrides that the fix leads to
+CONTRADICTIONS: list[tuple[list[str], str, list[str]]] = [
+    (
+        ["loss=cosent", "data.tasks=[retrieval]"],
+        "cannot learn from retrieval",
+        ["loss=cosent", "data.tasks=[sts]"],
+    ),
+    (["data.tasks=[retrieval,sts]"], "cannot learn from sts", ["data.tasks=[retrieval]"]),
+    (
+        ["loss.tasks=[retrieval,sts]"],
+        "scored pair",
+        ["loss=task_aware", "loss.tasks=[retrieval,sts]"],
+    ),
+    (
+        ["loss=task_aware", "batching=heterogeneous"],
+        "batches of one task",
+        ["loss=task_aware", "batching=task_aware"],
+    ),
+    (["negatives=own"], "no hard negatives of its own", ["negatives=none"]),
+    (
+        ["loss.denominator=[own_hard_negatives]"],
+        "holds only hard negatives",
+        ["loss.denominator=[own_hard_negatives,other_positives]"],
+    ),
+    (
+        ["loss=task_aware", "loss.denominators.clustering=[own_hard_negatives]"],
+        "loss.denominators.clustering",
+        ["loss=task_aware"],
+    ),
+    (["routing=moe", "routing.top_k=9"], "more than routing.num_experts=8", ["routing=moe"]),
+    (
+        ["routing=moe", "routing.placement=[1,6]"],
+        "names layer 6",
+        ["routing=moe", "routing.placement=[1]"],
+    ),
+    (["routing=moe", "routing.placement=[]"], "routes none", ["routing=dense"]),
+    (
+        ["routing=moe", "backbone.layers=1"],
+        "routes none",
+        ["routing=moe", "backbone.layers=1", "routing.placement=every"],
+    ),
+    (
+        ["routing=mote", "~routing.experts.clustering"],
+        "no expert for clustering",
+        ["routing=mote", "~routing.experts.clustering", "+routing.experts.clustering=0"][:1],
+    ),
+    (["routing=mote", "routing.experts.clustering=5"], "skips expert 3", ["routing=mote"]),
+    (["embedding.width=385"], "more than the 384 dimensions", ["embedding.width=384"]),
+    (
+        ["embedding.document_tokens=513"],
+        "minilm has 512 positions",
+        ["embedding.document_tokens=512"],
+    ),
+    (["backbone.layers=7"], "minilm has 6 layers", ["backbone.layers=null"]),
+    (["backbone.architecture.hidden_size=wide"], "is no size", []),
+    (["backbone=tiny", "backbone.weights=pretrained"], "names nothing to load", ["backbone=tiny"]),
+    (["backbone=tiny", "backbone.tokenizer=null"], "no tokenizer", ["backbone=tiny"]),
+    (["backbone.source=./no/such/folder"], "does not exist", []),
+    (["stage=merge"], "merge=none", []),
+    (["stage=evaluate", "stage.model=./nowhere"], "does not exist", []),
+    (["stage=evaluate", "stage.model=m", "evaluation=none"], "nothing to do", []),
+    (
+        ["stage=evaluate", "stage.model=m", "training.steps=5"],
+        "training.steps=5 has no effect in stage=evaluate",
+        ["stage=evaluate", "stage.model=m"],
+    ),
+    (["data=jsonl", "data.path=nowhere.jsonl"], "is not a file", []),
+    (["data=debian", "data.lists=nowhere"], "is not a folder", []),
+    (["negatives=mined_file", "negatives.path=nowhere"], "is not a file", []),
+    (["data.max_examples=50"], "batching.size=64 is more than the 50", ["data.max_examples=64"]),
+    (["+provenance.loss_temprature=ours"], "no key of this experiment", ["+provenance.loss=ours"]),
+]
+
+
+@pytest.mark.parametrize(
+    ("overrides", "message", "mended"), CONTRADICTIONS, ids=[" ".join(c[0]) for c in CONTRADICTIONS]
+)
+def test_a_contradiction_is_refused_and_can_be_mended(
+    overrides: list[str], message: str, mended: list[str]
+) -> None:
+    with pytest.raises(UserError) as caught:
+        compose(overrides)
+    assert message in caught.value.what
+    assert caught.value.hint
+    compose(mended)
+
+
+def test_merging_without_its_stage_is_refused(tmp_path: Path) -> None:
+    merge = ["merge=uniform", f"merge.inputs=[{tmp_path},{tmp_path}]"]
+    with pytest.raises(UserError, match="merge=uniform has no effect in stage=contrastive"):
+        compose(merge)
+    assert compose([*merge, "stage=merge"]).merge.name == "uniform"
+    with pytest.raises(UserError, match="not a folder"):
+        compose(["merge=uniform", "merge.inputs=[nowhere,neither]", "stage=merge"])
+
+
+def test_the_fix_for_a_loss_is_an_override_that_works() -> None:
+    with pytest.raises(UserError) as caught:
+        compose(["data=stdlib_code", "loss=cosent"])
+    offered = re.findall(r"loss=\w+", caught.value.hint or "")
+    assert offered
+    for override in offered:
+        assert "retrieval" in compose(["data=stdlib_code", override]).loss.tasks
+
+
+@pytest.mark.parametrize(
+    ("overrides", "warning"),
+    [
+        (["mask_schedule=linear"], "starts causal, but minilm was never trained so"),
+        (["mask_schedule=causal"], "is causal throughout"),
+        (["routing=mote", "data.tasks=[retrieval]"], "classification, clustering see no training"),
+        (["training.steps=5"], "before its 10 steps of warm-up"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_what_is_probably_not_meant_is_a_warning(overrides: list[str], warning: str) -> None:
+    assert any(warning in text for text in compose(overrides).warnings)
+
+
+@pytest.mark.parametrize(
+    "overrides",
+    [[], ["backbone=tiny_llama", "mask_schedule=linear"], ["routing=mote"], ["loss=cosent"]],
+    ids=" ".join,
+)
+def test_what_is_fine_has_no_warning(overrides: list[str]) -> None:
+    assert compose(overrides).warnings == ()
+
+
+def test_columns_of_a_file_must_serve_the_task(tmp_path: Path) -> None:
+    file = tmp_path / "pairs.jsonl"
+    row = {"query": "a", "positive": "b", "n": ["c"], "s": 0.5}
+    file.write_text("".join(json.dumps(row | {"query": str(i)}) + "\n" for i in range(100)))
+    data = ["data=jsonl", f"data.path={file}", "data.holdout=10"]
+    with pytest.raises(UserError, match=r"data\.columns\.negatives names no field"):
+        compose([*data, "negatives=own"])
+    with pytest.raises(UserError, match=r"data\.columns\.score names no field"):
+        compose([*data, "data.task=sts", "loss=cosent"])
+    with pytest.raises(UserError, match=r"set data\.task=sts"):
+        compose([*data, "loss=cosent"])
+    assert compose([*data, "negatives=own", "data.columns.negatives=n"]).warnings == ()
+    for column, text in (
+        ("negatives=n", "no effect with negatives=none"),
+        ("score=s", "no effect"),
+    ):
+        assert any(text in w for w in compose([*data, f"data.columns.{column}"]).warnings)
+
+
+def test_the_number_of_further_problems_is_told() -> None:
+    with pytest.raises(UserError, match=r"\(and 1 more\)"):
+        compose(["embedding.width=1000", "backbone.layers=9"])
+
+
+def test_rules_are_named_and_say_what_they_protect() -> None:
+    assert len(RULES) > 20
+    for each in RULES:
+        assert isinstance(each, Rule)
+        assert each.check.__doc__
+    assert len({each.check.__name__ for each in RULES}) == len(RULES)
