@@ -76,12 +76,47 @@ def _load(overrides: Sequence[str], config_dirs: Sequence[str | Path]) -> DictCo
 @lru_cache(maxsize=64)
 def _options(choosing: tuple[str, ...], extra: tuple[Path, ...], stamp: int) -> DictConfig:
     """The composed options without any value override; `stamp` makes changed files a miss."""
+    from hydra.errors import HydraException
     from omegaconf import open_dict
 
-    raw = _load(choosing, extra)
+    try:
+        raw = _without_hydra(choosing, extra)
+    except HydraException as exc:
+        if "hydra/" not in str(exc):
+            raise
+        raw = _load(choosing, extra)  # something chooses an option of Hydra's own groups
     with open_dict(raw):
-        del raw["hydra"]
+        raw.pop("hydra", None)
     return raw
+
+
+def _without_hydra(choosing: Sequence[str], config_dirs: Sequence[str | Path]) -> DictConfig:
+    """What `_load` gives but for Hydra's own node, in half the time.
+
+    It takes the steps of `ConfigLoaderImpl.load_configuration`, and leaves out what the primary
+    config chooses from Hydra's groups.
+    """
+    from hydra._internal.defaults_list import create_defaults_list
+    from omegaconf import OmegaConf
+
+    composer: Any = loader(config_dirs)
+    parsed, repository = composer._parse_overrides_and_create_caching_repo(PRIMARY, list(choosing))
+    primary = repository.load_config(PRIMARY)
+    primary.defaults_list = [
+        entry
+        for entry in primary.defaults_list
+        if not (entry.is_override() and entry.group.startswith("hydra/"))
+    ]
+    listing = create_defaults_list(
+        repo=repository,
+        config_name=PRIMARY,
+        overrides_list=parsed,
+        prepend_hydra=False,
+        skip_missing=False,
+    )
+    raw = composer._compose_config_from_defaults_list(listing.defaults, repository)
+    OmegaConf.set_struct(raw, True)
+    return cast("DictConfig", raw)
 
 
 def _chooses(override: str, folders: Sequence[Path]) -> bool:

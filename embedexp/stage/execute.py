@@ -28,7 +28,7 @@ def run(config: Config, *, quiet: bool = False) -> Run:
     directory.freeze(config)
     screen = Screen(quiet=quiet)
     with directory.owned(), directory.recording():
-        if config.rerun:
+        if config.rerun and directory.status.state is State.FINISHED:
             directory.clear()
         if directory.status.state is not State.FINISHED:
             _execute(config, directory, screen)
@@ -43,14 +43,17 @@ def run(config: Config, *, quiet: bool = False) -> Run:
 def _execute(config: Config, directory: RunDirectory, screen: Screen) -> None:
     from embedexp.config.sign import data_fingerprint
 
-    directory.record_environment(seed=config.seed, data_fingerprint=data_fingerprint(config))
+    fingerprint = data_fingerprint(config)
     directory.start(config.stage.name, seed=config.seed)
     stop = StopRequest()
     try:
         with stop.listening():
-            implementation("stage", config.stage.name).run(config, directory, stop, screen)
+            # Imported first: devices and thread counts are known once torch is loaded.
+            stage = implementation("stage", config.stage.name)
+            directory.record_environment(seed=config.seed, data_fingerprint=fingerprint)
+            stage.run(config, directory, stop, screen)
     except InterruptedRunError as interruption:
-        directory.preempt(str(interruption))
+        directory.preempt(f"stopped by {interruption}")
         log.info("stopped by %s", interruption)
         raise
     except BaseException as error:
