@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
-from .families import family_of
+from .families import family_of, lacks
 
 if TYPE_CHECKING:
     from embedexp.config.schema.backbone import Backbone
@@ -36,11 +36,14 @@ def parameter_counts(config: ModelOptions) -> dict[str, int]:
     Embedding tables count as active. Published counts are checked against this.
 
     Raises:
-        UserError: the family is not supported.
+        UserError: the family is not supported, or the architecture lacks a value.
     """
     backbone, routing = config.backbone, config.routing
-    counts = family_of(backbone.architecture).count(backbone.architecture)
-    layers = backbone.layers or backbone.architecture["num_hidden_layers"]
+    try:
+        counts = family_of(backbone.architecture).count(backbone.architecture)
+        layers = backbone.layers or backbone.architecture["num_hidden_layers"]
+    except KeyError as missing:
+        raise lacks(missing.args[0]) from None
     layer = counts.layer
     dense = counts.embedding + counts.outside
     dense += layers * (layer.attention + layer.mlp + layer.norms)

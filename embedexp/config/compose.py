@@ -79,12 +79,13 @@ def _options(choosing: tuple[str, ...], extra: tuple[Path, ...], stamp: int) -> 
     from hydra.errors import HydraException
     from omegaconf import open_dict
 
+    about_hydra = any(text.lstrip("+~").startswith("hydra") for text in choosing)
     try:
-        raw = _without_hydra(choosing, extra)
+        raw = _load(choosing, extra) if about_hydra else _without_hydra(choosing, extra)
     except HydraException as exc:
-        if "hydra/" not in str(exc):
+        if about_hydra or "hydra/" not in str(exc):
             raise
-        raw = _load(choosing, extra)  # something chooses an option of Hydra's own groups
+        raw = _load(choosing, extra)  # a file chooses an option of Hydra's own groups
     with open_dict(raw):
         raw.pop("hydra", None)
     return raw
@@ -116,6 +117,7 @@ def _without_hydra(choosing: Sequence[str], config_dirs: Sequence[str | Path]) -
     )
     raw = composer._compose_config_from_defaults_list(listing.defaults, repository)
     OmegaConf.set_struct(raw, True)
+    composer._apply_overrides_to_config(listing.config_overrides, raw)
     return cast("DictConfig", raw)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from embedexp import backbone, routing
-from embedexp.backbone.families import family_of
+from embedexp.backbone.families import family_of, lacks
 from embedexp.config.errors import UserError
 
 from .embedder import Embedder
@@ -38,13 +38,16 @@ def check(config: ModelConfig) -> None:
         UserError: they are not.
     """
     architecture, embedding = config.backbone.architecture, config.embedding
+    limit = family_of(architecture).max_positions
+    for key in ("hidden_size", limit):
+        if key is not None and key not in architecture:
+            raise lacks(key)
     hidden = architecture["hidden_size"]
     if embedding.width is not None and embedding.width > hidden:
         raise UserError(
             f"embedding.width={embedding.width} is more than the backbone's {hidden} dimensions",
             hint=f"at most {hidden}, or null for all",
         )
-    limit = family_of(architecture).max_positions
     if limit is None:
         return
     for key in ("query_tokens", "document_tokens"):

@@ -12,7 +12,7 @@ from .family import Family, LayerCounts, ModelCounts
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["FAMILIES", "Family", "LayerCounts", "ModelCounts", "family_of"]
+__all__ = ["FAMILIES", "Family", "LayerCounts", "ModelCounts", "family_of", "lacks"]
 
 FAMILIES: Mapping[str, Family] = {
     family.model_type: family for family in (bert.FAMILY, llama.FAMILY)
@@ -32,4 +32,12 @@ def family_of(architecture: Mapping[str, Any]) -> Family:
     raise UserError(
         f"backbone.architecture.model_type={model_type} is not supported",
         hint=f"did you mean {close}?" if close else f"choose from: {', '.join(sorted(FAMILIES))}",
+    )
+
+
+def lacks(key: str) -> UserError:
+    """The mistake of an architecture that does not state a value."""
+    return UserError(
+        f"backbone.architecture lacks {key}",
+        hint=f"add it: +backbone.architecture.{key}=... (the model's config.json states it)",
     )

@@ -7,6 +7,7 @@ import pytest
 
 from embedexp.backbone.counts import parameter_counts as by_arithmetic
 from embedexp.backbone.counts import routed_layers
+from embedexp.config.errors import UserError
 from embedexp.embedding import build_embedder
 from embedexp.routing import parameter_counts as by_model
 
@@ -67,6 +68,14 @@ def test_experts_that_a_token_does_not_meet_are_stored_but_not_active():
     moe = by_arithmetic(model_config("tiny", "moe", changes={"routing.placement": [1]}))
     assert moe["total"] - dense["total"] == 7 * mlp + 8 * 128
     assert moe["active"] - dense["active"] == mlp + 8 * 128
+
+
+@pytest.mark.parametrize("key", ["type_vocab_size", "hidden_size", "num_hidden_layers"])
+def test_a_value_that_the_architecture_lacks_is_named(key):
+    config = model_config()
+    del config.backbone.architecture[key]
+    with pytest.raises(UserError, match=f"architecture lacks {key}"):
+        by_arithmetic(config)
 
 
 def test_placements():

@@ -126,7 +126,7 @@ def test_the_fix_for_a_loss_is_an_override_that_works() -> None:
         (["mask_schedule=linear"], "starts causal, but minilm was never trained so"),
         (["mask_schedule=causal"], "is causal throughout"),
         (["routing=mote", "data.tasks=[retrieval]"], "classification, clustering see no training"),
-        (["training.steps=5"], "before its 10 steps of warm-up"),
+        (["training.steps=5", "optimizer.warmup_steps=7"], "before its 7 steps of warm-up"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )

@@ -50,9 +50,9 @@ def test_a_damaged_config_file_is_told(tmp_path: Path, text: str, part: str) -> 
 
 
 def test_a_changed_key_in_a_config_file_is_told_with_its_line(tmp_path: Path) -> None:
-    text = compose([]).to_yaml().replace("steps: 60", "steps: -60")
+    text = compose(["training.steps=77"]).to_yaml().replace("steps: 77", "steps: -77")
     (tmp_path / "config.yaml").write_text(text)
-    line = text.splitlines().index("  steps: -60") + 1
+    line = text.splitlines().index("  steps: -77") + 1
     with pytest.raises(UserError, match=f"config.yaml:{line}"):
         Config.load(tmp_path)
 
@@ -110,6 +110,13 @@ def test_options_composed_once_give_what_hydra_composes(overrides: list[str]) ->
     for _ in range(2):  # the second time the options are remembered
         assert compose_raw(overrides) == {k: whole._get_node(k) for k in whole if k != "hydra"}
     assert "hidden_dropout_prob" not in compose_raw([]).backbone.architecture
+
+
+def test_a_file_may_choose_options_of_hydras_own_groups(tmp_path: Path) -> None:
+    (tmp_path / "paper").mkdir()
+    text = "# @package _global_\ndefaults:\n  - override /hydra/launcher: basic\nname: mine\n"
+    (tmp_path / "paper" / "mine.yaml").write_text(text)
+    assert compose(["+paper=mine"], [tmp_path]).name == "mine"
 
 
 def test_a_changed_option_file_is_read_again(tmp_path: Path) -> None:

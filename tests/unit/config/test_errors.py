@@ -29,6 +29,7 @@ def error_of(*overrides: str, config_dirs: tuple[Path, ...] = ()) -> str:
         (["hydra/launcher=slrum"], ["hydra/launcher has no option slrum", "local"]),
         (["hydra/lancher=local"], ["did you mean hydra/launcher=local?"]),
         (["hydra.launcher.proceses=2"], ["did you mean hydra.launcher.processes=2?"]),
+        (["lss/other=infonce"], ["no config group lss/other"]),
         (["temperature=0.1"], ["did you mean loss.temperature=0.1?"]),
         (["los.temperature=0.1"], ["did you mean loss.temperature=0.1?"]),
         (["routing.top_k=1"], ["routing=dense", "belongs to routing=moe"]),
