@@ -75,8 +75,8 @@ def tokenise(
 ) -> TokenisedCorpus:
     """Tokenise the training texts, each distinct one once, or find them in the cache.
 
-    A text takes the prompt of its instruction task, and is cut to `query_tokens` (queries) or
-    `document_tokens` (positives and negatives), special tokens included.
+    A text takes the prompt of its instruction task, and is cut to `query_tokens` (search queries)
+    or `document_tokens` (all others), special tokens included.
     """
     texts = _Texts(embedding)
     columns = [texts.columns(dataset) for dataset in corpus.train]
@@ -127,8 +127,11 @@ class _Texts:
         return self.hashes[column.kind][column.numbers]
 
     def _column(self, task: str, texts: Sequence[str], *, is_query: bool) -> _Column:
-        prompt: str = getattr(self.embedding.prompts, instruction(task, is_query=is_query))
-        tokens = self.embedding.query_tokens if is_query else self.embedding.document_tokens
+        name = instruction(task, is_query=is_query)
+        prompt: str = getattr(self.embedding.prompts, name)
+        # The length goes by the instruction, as it does when a trained model embeds a text.
+        queries = name == "search_query"
+        tokens = self.embedding.query_tokens if queries else self.embedding.document_tokens
         known = self.known.setdefault((prompt, tokens), {})
         numbers = (known.setdefault(text, len(known)) for text in texts)
         return _Column((prompt, tokens), np.fromiter(numbers, np.int64, len(texts)))

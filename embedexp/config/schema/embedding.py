@@ -22,6 +22,6 @@ class Embedding(Option):
     name: Literal["mean", "last_token"] = field("pooling")
     normalize: bool = field("scale vectors to length 1")
     width: int | None = field("keep only the first so many dimensions", unit="dimensions", ge=1)
-    query_tokens: int = field("longest query", unit="tokens", ge=3)
-    document_tokens: int = field("longest document", unit="tokens", ge=3)
+    query_tokens: int = field("longest search query", unit="tokens", ge=3)
+    document_tokens: int = field("longest text of any other kind", unit="tokens", ge=3)
     prompts: Prompts = field("text put before the input, by instruction task")

@@ -53,12 +53,19 @@ def test_lengths_are_the_sides_own(tmp_path):
     assert lengths[dataset.negative_ids[0]].tolist() == [20]
 
 
+def test_only_search_queries_have_the_length_of_queries(tmp_path):
+    long = "word " * 50
+    corpus = Corpus((Dataset("d", "classification", [long], ["label"]),))
+    done = tokenise(corpus, Words(), options.embedding(6, 20), tmp_path)
+    assert done.store.lengths[done.datasets[0].query_ids].tolist() == [20]
+
+
 def test_each_distinct_text_is_stored_once(tmp_path):
     done = tokenise(Corpus((RETRIEVAL, CLUSTERING)), Words(), options.embedding(), tmp_path)
-    # a, bb, g, hh as queries; ccc, dddd, eeeee, x xx, ii, j, ii i as documents
-    assert len(done.store) == 4 + 7
+    # a, bb as search queries; ccc, dddd, eeeee, x xx, a, g, hh, ii, j, ii i as other texts
+    assert len(done.store) == 2 + 10
     same = tokenise(Corpus((RETRIEVAL, CLUSTERING)), Words(), options.embedding(9, 9), tmp_path)
-    assert len(same.store) == 4 + 7
+    assert len(same.store) == 11
 
 
 def test_ragged_negatives_are_filled_up(tmp_path):
