@@ -56,7 +56,7 @@ class TrainingBatch:
         negatives, and rows that the mask excludes are zero.
         """
         count = len(self)
-        queries, positives, flat = vectors.split([count, count, vectors.shape[0] - 2 * count])
+        queries, positives, flat = vectors.tensor_split([count, 2 * count])
         if self.negative_slots.shape[1] == 0:
             return queries, positives, None, None
         mask = self.negative_slots >= 0

@@ -13,11 +13,14 @@ from .permutation import key_of
 from .plan import BatchPlan, Rows, Source
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from embedexp.config.schema.batching import TaskAware
 
-_RULES = {"homogeneous": HomogeneousPlan, "heterogeneous": HeterogeneousPlan}
+_RULES: dict[str, Callable[[Sequence[Source], int, int], BatchPlan]] = {
+    "homogeneous": HomogeneousPlan,
+    "heterogeneous": HeterogeneousPlan,
+}
 
 
 class TaskAwarePlan:
@@ -30,7 +33,7 @@ class TaskAwarePlan:
         self._members = [
             [i for i, source in enumerate(sources) if source.task == task] for task in tasks
         ]
-        self._plans: list[BatchPlan] = [
+        self._plans = [
             _RULES[rules[task]]([sources[i] for i in members], size, seed)
             for task, members in zip(tasks, self._members, strict=True)
         ]

@@ -31,7 +31,10 @@ def figures(config: Config) -> Figures:
     seen = config.training.steps * config.batching.size
     known = len(counts) == len(datasets) and sum(counts) > 0
     negatives = getattr(config.negatives, "count", 0)
-    texts = config.embedding.query_tokens + (1 + negatives) * config.embedding.document_tokens
+    query, document = config.embedding.query_tokens, config.embedding.document_tokens
+    # Only search queries have the shorter limit; the first text of other tasks has the other one.
+    first = query if {task for _, task, _ in datasets} <= {"retrieval"} else max(query, document)
+    texts = first + (1 + negatives) * document
     return Figures(datasets, seen, seen / sum(counts) if known else None, seen * texts)
 
 

@@ -57,6 +57,17 @@ class Embedder(nn.Module):
         return self.config.embedding.width or int(self.model.config.hidden_size)
 
     @property
+    def text_tokenizer(self) -> PreTrainedTokenizerBase:
+        """The tokenizer of a model that can embed texts.
+
+        Raises:
+            RuntimeError: the model is on the meta device, which has none.
+        """
+        if self.tokenizer is None:
+            raise RuntimeError("an embedder on the meta device has no tokenizer")
+        return self.tokenizer
+
+    @property
     def device(self) -> torch.device:
         """Where the parameters are."""
         return next(self.parameters()).device

@@ -103,9 +103,7 @@ def tokenize(
     prompt: str | None = None,
 ) -> list[list[int]]:
     """Token ids of each text with its prompt in front (the task's unless given), cut to length."""
-    tokenizer = embedder.tokenizer
-    if tokenizer is None:
-        raise RuntimeError("an embedder on the meta device has no tokenizer")
+    tokenizer = embedder.text_tokenizer
     if prompt is None:
         prompt = getattr(embedder.config.embedding.prompts, task)
     if not texts:

@@ -29,8 +29,8 @@ def average(
     if len(shares) != len(state_dicts) or sum(shares) == 0:
         raise ValueError(f"{len(shares)} weights summing to {sum(shares)} for {len(state_dicts)}")
     first = state_dicts[0]
-    for i, other in enumerate(state_dicts[1:], start=2):
-        odd = sorted(first.keys() ^ other.keys())
+    for i, state in enumerate(state_dicts[1:], start=2):
+        odd = sorted(first.keys() ^ state.keys())
         if odd:
             raise ValueError(f"only one of models 1 and {i} has {odd[0]}")
     result: dict[str, Tensor] = {}

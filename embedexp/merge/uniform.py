@@ -40,9 +40,7 @@ def _difference(a: Embedder, b: Embedder) -> str | None:
         left, right = (getattr(e.config, group).model_dump() for e in (a, b))
         for key in left.keys() | right.keys():
             if left.get(key) != right.get(key):
-                return (
-                    f"{group}.{key} is {left.get(key)!r} here and {right.get(key)!r} there"
-                )
-    if a.tokenizer.get_vocab() != b.tokenizer.get_vocab():
+                return f"{group}.{key} is {left.get(key)!r} here and {right.get(key)!r} there"
+    if a.text_tokenizer.get_vocab() != b.text_tokenizer.get_vocab():
         return "their tokenizers have different vocabularies"
     return None

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import torch
 
 from embedexp import data, negatives
-from embedexp.config.show import brief
 from embedexp.config.errors import UserError
+from embedexp.config.show import brief
 from embedexp.data.tokenise import tokenise
 from embedexp.embedding import build_embedder, load
 from embedexp.evaluation import ScoreFile
@@ -68,7 +68,9 @@ def run(config: Config, directory: RunDirectory, stop: StopRequest, screen: Scre
             if config.evaluation.name != "none" and config.evaluation.before:
                 screen.say("scoring the model before training")
                 measure(config, embedder, directory, corpus.heldout, "before", stop, screen)
-            tokenised = tokenise(corpus, embedder.tokenizer, config.embedding, config.paths.cache)
+            tokenised = tokenise(
+                corpus, embedder.text_tokenizer, config.embedding, config.paths.cache
+            )
             directory.update(message="training", total_steps=config.training.steps)
             fit(
                 config,

@@ -55,4 +55,5 @@ def measure(
 def run(config: Config, directory: RunDirectory, stop: StopRequest, screen: Screen) -> None:
     """Score the model that `stage.model` names."""
     screen.say(brief(config))
+    assert config.stage.name == "evaluate"
     measure(config, load(config.stage.model), directory, (), "after", stop, screen)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import logging
 import warnings
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import lightning as L
 import torch
-from lightning.pytorch.plugins.environments import LightningEnvironment
+from lightning.fabric.plugins.environments.lightning import LightningEnvironment
 
 from embedexp import batching, loss, mask_schedule, routing
 from embedexp.batching.collate import collate
@@ -34,7 +34,10 @@ if TYPE_CHECKING:
     from .progress import TrainingProgress
     from .recording import Recorder
 
-_PRECISION = {"float32": "32-true", "bf16_mixed": "bf16-mixed"}
+_PRECISION: dict[str, Literal["32-true", "bf16-mixed"]] = {
+    "float32": "32-true",
+    "bf16_mixed": "bf16-mixed",
+}
 log = logging.getLogger(__name__)
 # Lightning's hints about accelerators and other products are no part of a run's output.
 logging.getLogger("lightning.pytorch").setLevel(logging.WARNING)

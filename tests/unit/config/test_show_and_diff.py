@@ -45,11 +45,17 @@ def test_examples_epochs_and_tokens_are_counted() -> None:
     assert sizes.most_tokens == 2000 * (64 + 128)
 
 
+def test_texts_that_are_no_search_queries_have_the_documents_limit() -> None:
+    one_step = ["training.steps=1", "batching.size=10", "data.tasks=[clustering]"]
+    assert figures(compose(one_step)).most_tokens == 10 * (128 + 128)
+
+
 def test_hard_negatives_count_as_documents(tmp_path: Path) -> None:
     file = tmp_path / "mined.jsonl"
     file.write_text("{}")
-    config = compose(["negatives=mined_file", f"negatives.path={file}", "negatives.count=3"])
-    plain = compose([])
+    retrieval = ["data.tasks=[retrieval]"]
+    mined = ["negatives=mined_file", f"negatives.path={file}", "negatives.count=3"]
+    config, plain = compose([*retrieval, *mined]), compose(retrieval)
     more = figures(config).most_tokens / figures(plain).most_tokens
     assert more == (64 + 4 * 128) / (64 + 128)
 
