@@ -36,7 +36,7 @@ def table(before: Sequence[Score], after: Sequence[Score]) -> Table:
     result = Table(title="Scores", box=box.SIMPLE)
     for heading in ("task", "type", "metric"):
         result.add_column(heading, overflow="fold")
-    for heading in ("before", "after", "difference") if both else ("score",):
+    for heading in ("before", "after", "change") if both else ("score",):
         result.add_column(heading, justify="right")
 
     by_task = [{score.task: score for score in side} for side in sides]

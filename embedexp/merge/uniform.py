@@ -14,6 +14,10 @@ if TYPE_CHECKING:
     from embedexp.config.schema.merge import Uniform
 
 
+_COMPARED = {"backbone": {"architecture", "dtype"}}
+"""Where weights came from and how they were trained may differ; what they are may not."""
+
+
 def merge(option: Uniform) -> Embedder:
     """The equal average of the models in `option.inputs`; pooling and prompts are the first one's.
 
@@ -37,8 +41,9 @@ def merge(option: Uniform) -> Embedder:
 def _difference(a: Embedder, b: Embedder) -> str | None:
     """The first thing beside weights in which two embedders differ."""
     for group in ("backbone", "routing", "mask_schedule", "embedding"):
-        left, right = (getattr(e.config, group).model_dump() for e in (a, b))
-        for key in left.keys() | right.keys():
+        kept = _COMPARED.get(group)
+        left, right = (getattr(e.config, group).model_dump(include=kept) for e in (a, b))
+        for key in sorted(left.keys() | right.keys()):
             if left.get(key) != right.get(key):
                 return f"{group}.{key} is {left.get(key)!r} here and {right.get(key)!r} there"
     if a.text_tokenizer.get_vocab() != b.text_tokenizer.get_vocab():

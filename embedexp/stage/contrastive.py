@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import shutil
-import warnings
 from typing import TYPE_CHECKING
 
 import torch
 
 from embedexp import data, negatives
 from embedexp.config.errors import UserError
-from embedexp.config.show import brief
 from embedexp.data.tokenise import tokenise
 from embedexp.embedding import build_embedder, load
 from embedexp.evaluation import ScoreFile
@@ -51,10 +49,6 @@ def device(config: Config) -> str:
 
 def run(config: Config, directory: RunDirectory, stop: StopRequest, screen: Screen) -> None:
     """Train the composed embedder and leave its model, scores, metrics and plot in `directory`."""
-    screen.say(brief(config))
-    for warning in config.warnings:
-        screen.say(f"warning: {warning}")
-        warnings.warn(warning, stacklevel=2)
     place = device(config)
     torch.manual_seed(config.seed)
     corpus = negatives.attach(config.negatives, data.load(config.data))

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from embedexp import evaluation
-from embedexp.config.show import brief
 from embedexp.embedding import load
 
 if TYPE_CHECKING:
@@ -54,6 +53,5 @@ def measure(
 
 def run(config: Config, directory: RunDirectory, stop: StopRequest, screen: Screen) -> None:
     """Score the model that `stage.model` names."""
-    screen.say(brief(config))
     assert config.stage.name == "evaluate"
     measure(config, load(config.stage.model), directory, (), "after", stop, screen)

@@ -41,8 +41,14 @@ def run(config: Config, *, quiet: bool = False) -> Run:
 
 
 def _execute(config: Config, directory: RunDirectory, screen: Screen) -> None:
+    from embedexp.config.show import brief
     from embedexp.config.sign import data_fingerprint
 
+    # Before the heavy imports: a mistake is seen, and can be stopped, in the first second.
+    screen.say(brief(config))
+    for warning in config.warnings:
+        screen.say(f"warning: {warning}")
+        log.warning("%s", warning)
     fingerprint = data_fingerprint(config)
     directory.start(config.stage.name, seed=config.seed)
     stop = StopRequest()

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from embedexp import merge
-from embedexp.config.show import brief
 
 from .evaluate import measure
 
@@ -19,7 +18,6 @@ if TYPE_CHECKING:
 
 def run(config: Config, directory: RunDirectory, stop: StopRequest, screen: Screen) -> None:
     """Merge `merge.inputs` by `merge` and leave the model and its scores in `directory`."""
-    screen.say(brief(config))
     embedder = merge.merge(config.merge)
     embedder.save(directory.model)
     measure(config, embedder, directory, (), "after", stop, screen)

@@ -92,7 +92,6 @@ def fit(
             accelerator=config.compute.name,
             devices=1,
             precision=_PRECISION[config.training.precision],
-            gradient_clip_val=config.optimizer.max_grad_norm,
             plugins=[LightningEnvironment()],
             callbacks=[
                 Recording(recorder, screen, config.training.log_every, track),

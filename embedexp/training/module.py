@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class NonFiniteLossError(RuntimeError):
-    """The loss became NaN or infinite: going on would only spread it."""
+    """The loss or its gradient became NaN or infinite: going on would only spread it."""
 
 
 class EmbeddingModule(L.LightningModule):
@@ -63,6 +63,19 @@ class EmbeddingModule(L.LightningModule):
             raise NonFiniteLossError(f"the loss is {total.item()} at step {self.global_step + 1}")
         self.latest = {"loss": total.detach(), **{k: v.detach() for k, v in terms.items()}}
         return total
+
+    def on_before_optimizer_step(self, optimizer: torch.optim.Optimizer) -> None:
+        """Clip the global gradient norm; done here since Lightning refuses fused optimizers.
+
+        Raises:
+            NonFiniteLossError: the norm is NaN or infinite.
+        """
+        limit = self.config.optimizer.max_grad_norm
+        norm = nn.utils.clip_grad_norm_(self.parameters(), limit or float("inf"))
+        if not torch.isfinite(norm):
+            step = self.global_step + 1
+            raise NonFiniteLossError(f"the gradient norm is {norm.item()} at step {step}")
+        self.latest["gradient_norm"] = norm.detach()
 
     def configure_optimizers(self) -> Any:
         """AdamW and its per-step schedule."""

@@ -91,11 +91,12 @@ class Recording(L.Callback):
         if step % self.every and step != total:
             return
         terms = {name: float(value) for name, value in pl_module.latest.items()}
-        loss = terms.pop("loss")
+        loss, norm = terms.pop("loss"), terms.pop("gradient_norm")
         line = {
             "step": step,
             "loss": loss,
             "terms": terms,
+            "gradient_norm": norm,
             "tasks": sorted(set(batch.tasks)),
             "learning_rate": trainer.optimizers[0].param_groups[0]["lr"],
             "samples_per_second": rate,
@@ -104,7 +105,9 @@ class Recording(L.Callback):
         self.recorder.metrics.append(line)
         self.recorder.update(step=step, total_steps=total, rate=rate, eta_seconds=eta)
         flat = {"loss": loss, **{f"terms/{k}": v for k, v in terms.items()}}
-        flat |= {k: line[k] for k in ("learning_rate", "samples_per_second", "tokens")}
+        flat |= {
+            k: line[k] for k in ("gradient_norm", "learning_rate", "samples_per_second", "tokens")
+        }
         self.track(flat, step)
         if self.screen is not None:
             self.screen.show(step, loss, rate, eta)

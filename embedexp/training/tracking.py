@@ -29,7 +29,7 @@ class Tracker:
 
     def close(self) -> None:
         """Finish writing."""
-        self._guarded(lambda: self._run.finish(quiet=True))
+        self._guarded(lambda: self._run.finish())
         self._run = None
 
     def _guarded(self, action: Any) -> None:

@@ -180,6 +180,16 @@ def test_a_damaged_checkpoint_is_passed_over(tmp_path, finished):
     assert same(weights(run), weights(finished))
 
 
+def test_wandb_writes_beside_the_run_and_nothing_leaves(tmp_path):
+    pytest.importorskip("wandb")
+    more = ["tracking=wandb", "training.steps=2", "optimizer.warmup_steps=0"]
+    run = embedexp.run(embedexp.compose(overrides(tmp_path, *more)), quiet=True)
+    (folder,) = (run.path / "wandb").glob("offline-run-*")
+    assert folder.name.endswith(run.directory.signature)
+    assert (folder / f"run-{run.directory.signature}.wandb").stat().st_size > 0
+    assert "W&B" not in (run.path / "log.txt").read_text()
+
+
 def test_missing_gpu_is_a_short_error(tmp_path):
     import torch
 
