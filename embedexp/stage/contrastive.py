@@ -50,7 +50,6 @@ def device(config: Config) -> str:
 def run(config: Config, directory: RunDirectory, stop: StopRequest, screen: Screen) -> None:
     """Train the composed embedder and leave its model, scores, metrics and plot in `directory`."""
     place = device(config)
-    torch.manual_seed(config.seed)
     corpus = negatives.attach(config.negatives, data.load(config.data))
     tracker = tracking.start(config, directory.path)
     try:

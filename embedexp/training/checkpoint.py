@@ -34,12 +34,14 @@ def checkpoints(folder: Path) -> list[Path]:
 
 
 def latest(folder: Path) -> Path | None:
-    """The newest checkpoint that can be read; damaged ones are passed over with a warning."""
+    """The newest checkpoint that can be read; damaged ones are put aside with a warning."""
     for path in reversed(checkpoints(folder)):
         try:
             torch.load(path, map_location="cpu", weights_only=True, mmap=True)
         except Exception as error:
             log.warning("ignoring the damaged checkpoint %s (%s)", path, type(error).__name__)
+            # Under its own name it would count among the newest to be kept, before whole ones.
+            path.rename(path.with_name(f"damaged-{path.name}"))
         else:
             return path
     return None
