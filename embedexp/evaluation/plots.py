@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from itertools import cycle
 from typing import TYPE_CHECKING, Any
 
 from .table import METRICS
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from .scores import Score
 
 BLUE, GREY, RED = "#1f5fa8", "#9aa0a6", "#b3402a"
+CURVES = (BLUE, "#c77d1e", "#3f7f4f", "#7a4fa3", RED, "#4a4a4a")
 
 
 def plot_run(
@@ -41,7 +43,7 @@ def plot_run(
         left, right = figure.subplots(1, 2, width_ratios=(1, 1.15))
         if title:
             figure.suptitle(title.replace("$", r"\$"), fontsize=12)
-        _loss(left, _points(metrics))
+        _loss(left, _curves(metrics))
         _scores(right, scores.get("before", ()), scores.get("after", ()))
         path.parent.mkdir(parents=True, exist_ok=True)
         temporary = path.with_name(f".{path.name}")
@@ -64,28 +66,34 @@ def smoothed(values: Sequence[float], half_life: float) -> list[float]:
     return result
 
 
-def _points(metrics: Sequence[Mapping[str, Any]]) -> list[tuple[int, float]]:
-    lines = [line for line in metrics if isinstance(line.get("loss"), int | float)]
-    return [(line["step"], line["loss"]) for line in lines if math.isfinite(line["loss"])]
+def _curves(metrics: Sequence[Mapping[str, Any]]) -> dict[str, list[tuple[int, float]]]:
+    """Steps and losses by the tasks of their batch: their losses are on different scales."""
+    curves: dict[str, list[tuple[int, float]]] = {}
+    for line in metrics:
+        loss = line.get("loss")
+        if isinstance(loss, int | float) and math.isfinite(loss):
+            label = " + ".join(line.get("tasks", ())) or "loss"
+            curves.setdefault(label, []).append((line["step"], loss))
+    return curves
 
 
-def _loss(axes: Axes, points: Sequence[tuple[int, float]]) -> None:
+def _loss(axes: Axes, curves: Mapping[str, Sequence[tuple[int, float]]]) -> None:
+    """A dot per logged step, and a smoothed line where there are enough."""
     from matplotlib.ticker import MaxNLocator
 
     axes.set(title="Training loss", xlabel="step", ylabel="loss")
     axes.grid(alpha=0.25)
-    if not points:
+    if not curves:
         _nothing(axes, "no steps")
         return
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-    steps, losses = zip(*points, strict=True)
-    axes.plot(steps, losses, color=GREY, linewidth=1, alpha=0.7, label="each logged step")
-    if len(points) >= 10:
-        average = smoothed(losses, len(points) / 12)
-        axes.plot(steps, average, color=BLUE, linewidth=2, label="smoothed")
-        axes.legend(frameon=False)
-    else:
-        axes.plot(steps, losses, "o", color=BLUE, markersize=4)
+    for (label, points), colour in zip(curves.items(), cycle(CURVES)):
+        steps, losses = zip(*points, strict=True)
+        few = len(points) < 5
+        axes.plot(steps, losses, "o", color=colour, markersize=4 if few else 2.5, alpha=0.6)
+        average = losses if few else smoothed(losses, len(points) / 12)
+        axes.plot(steps, average, color=colour, linewidth=2, label=label.replace("$", r"\$"))
+    _legend(axes, min(len(curves), 3))
 
 
 def _scores(axes: Axes, before: Sequence[Score], after: Sequence[Score]) -> None:
@@ -125,7 +133,12 @@ def _scores(axes: Axes, before: Sequence[Score], after: Sequence[Score]) -> None
     axes.set_yticks(range(len(order)), [name.replace("$", r"\$") for name in names], fontsize=9)
     axes.set_ylim(len(order) - 0.4, -0.6)
     if before and after:
-        axes.legend(frameon=False, loc="upper center", bbox_to_anchor=(0.5, -0.14), ncols=2)
+        _legend(axes, 2)
+
+
+def _legend(axes: Axes, columns: int) -> None:
+    """Below the axes, where it hides nothing."""
+    axes.legend(frameon=False, loc="upper center", bbox_to_anchor=(0.5, -0.14), ncols=columns)
 
 
 def _beside(axes: Axes, value: float, row: int, label: str) -> None:

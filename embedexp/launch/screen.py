@@ -140,6 +140,7 @@ class Screen:
 
 def final_table(outcomes: Sequence[Outcome]) -> Table:
     """One row a cell: what makes it different, how it ended, its scores, time and place."""
+    from rich import box
     from rich.table import Table
 
     from embedexp.evaluation.table import METRICS
@@ -149,11 +150,11 @@ def final_table(outcomes: Sequence[Outcome]) -> Table:
         for run in (Run(outcome.cell.run) for outcome in outcomes)
     ]
     columns = list(dict.fromkeys(key for row in scores for key in row))
-    table = Table()
+    table = Table(box=box.SIMPLE)
     table.add_column("cell", overflow="fold")
     table.add_column("state", no_wrap=True)
     for task, metric in columns:
-        table.add_column(markup(f"{task} {METRICS.get(metric, metric)}"), justify="right")
+        table.add_column(markup(f"{task}\n{METRICS.get(metric, metric)}"), justify="right")
     table.add_column("time", justify="right", no_wrap=True)
     table.add_column("run", overflow="fold")
     for outcome, row in zip(outcomes, scores, strict=True):

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from .conftest import TINY
+
 ROOT = Path(__file__).parents[2]
 
 
@@ -41,7 +43,14 @@ def test_defaults_data_licences_and_plugins_are_inside(unpacked):
     assert not any(name.startswith(("tests", "tools", "docs")) for name in names)
 
 
-@pytest.mark.parametrize("arguments", [["--cfg", "job"], ["show", "routing=mote"], ["--help"]])
+SMALL = ["training.steps=2", "optimizer.warmup_steps=0", "paths.cache=cache"]
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["--cfg", "job"], ["show", "routing=mote"], ["--help"], [*TINY, *SMALL]],
+    ids=["config", "show", "help", "run"],
+)
 def test_it_works_from_another_folder(unpacked, tmp_path, arguments):
     folder, _ = unpacked
     code = "import embedexp; print(embedexp.__file__); from embedexp.__main__ import main; main()"
