@@ -17,6 +17,8 @@ SCHEMA_VERSION = 1
 
 DIGITS = 10
 
+_SAMPLES, _SAMPLE_BYTES = 64, 65_536
+
 
 def signature(config: Experiment, *, with_seed: bool = True) -> str:
     """Ten hexadecimal digits of the SHA-256 of the experiment's identity.
@@ -51,8 +53,51 @@ def fingerprints(config: Experiment) -> dict[str, str]:
 
         found["data"] = fingerprint(config.data)
     if "negatives" in config.stage.uses and config.negatives.name == "mined_file":
-        found["negatives"] = file_hash(Path(config.negatives.path))
+        found["negatives"] = file_hash(Path(config.negatives.path).expanduser())
+    for key, path in _models(config):
+        if folder := _model_folder(path):
+            found[key] = model_hash(folder)
     return found
+
+
+def _models(config: Experiment) -> list[tuple[str, str]]:
+    """Models that the experiment reads, by dotted key."""
+    found: list[tuple[str, str]] = []
+    uses = config.stage.uses
+    if "backbone" in uses and config.backbone.weights == "pretrained" and config.backbone.source:
+        found.append(("backbone.source", config.backbone.source))
+    if config.stage.name == "evaluate":
+        found.append(("stage.model", config.stage.model))
+    if "merge" in uses and config.merge.name != "none":
+        found += [(f"merge.inputs.{i}", path) for i, path in enumerate(config.merge.inputs)]
+    return found
+
+
+def _model_folder(path: str) -> Path | None:
+    """The local folder that holds a model's weights; None for a name on the hub."""
+    folder = Path(path).expanduser()
+    return next((f for f in (folder / "model", folder) if any(f.glob("*.safetensors"))), None)
+
+
+def model_hash(folder: Path) -> str:
+    """Hash of a model folder's settings, and of its weights by size and evenly spaced samples.
+
+    Training changes all weights, so samples tell models apart without reading gigabytes.
+    """
+    result = hashlib.sha256()
+    for path in sorted(folder.rglob("*")):
+        if path.suffix not in (".json", ".safetensors") or not path.is_file():
+            continue
+        size = path.stat().st_size
+        result.update(f"{path.relative_to(folder)} {size}\n".encode())
+        with path.open("rb") as file:
+            if size <= _SAMPLES * _SAMPLE_BYTES:
+                result.update(file.read())
+                continue
+            for i in range(_SAMPLES):
+                file.seek(i * (size - _SAMPLE_BYTES) // (_SAMPLES - 1))
+                result.update(file.read(_SAMPLE_BYTES))
+    return result.hexdigest()
 
 
 def data_fingerprint(config: Experiment) -> str | None:

@@ -147,3 +147,21 @@ def test_the_run_is_named_after_experiment_and_signature() -> None:
 if __name__ == "__main__":
     GOLDEN.write_text(json.dumps(signatures(), indent=2) + "\n")
     print(f"pinned {len(EXPERIMENTS)} signatures in {GOLDEN.name}")
+
+
+def test_the_content_of_a_local_model_counts(tmp_path: Path) -> None:
+    folder = tmp_path / "model"
+    folder.mkdir()
+    (folder / "config.json").write_text("{}")
+    weights = folder / "model.safetensors"
+    overrides = ["stage=evaluate", f"stage.model={tmp_path}"]
+    weights.write_bytes(bytes(10_000_000))
+    first = compose(overrides).signature
+    assert compose(overrides).signature == first
+    content = bytearray(10_000_000)
+    content[9_999_999] = 1
+    weights.write_bytes(content)
+    second = compose(overrides).signature
+    weights.write_bytes(b"small")
+    third = compose(overrides).signature
+    assert len({first, second, third}) == 3
