@@ -37,12 +37,14 @@ def packed_attention(
     scaling: float | None = None,
     dropout: float = 0.0,
     packed_layout: PackedLayout | None = None,
+    sliding_window: int | None = None,
     **kwargs: Any,
 ) -> tuple[Tensor, None]:
     """Attention within each sequence of a packed batch.
 
     `query [1, h, t, d]`, `key` and `value [1, g, t, d]` with g dividing h; the output is
-    `[1, t, h, d]`. Without a layout, an ordinary padded batch goes to transformers' own sdpa.
+    `[1, t, h, d]`. Tokens `sliding_window` or more apart do not attend to each other. Without a
+    layout, an ordinary padded batch goes to transformers' own sdpa.
     """
     if packed_layout is None:
         output, _ = sdpa_attention_forward(
@@ -50,11 +52,16 @@ def packed_attention(
         )
         return output, None
     layout = packed_layout
+    # Qwen MoE keeps the window in the module and doesn't pass it on.
+    window = sliding_window or getattr(module, "sliding_window", None)
+    buckets = layout.buckets
+    if window:
+        buckets = tuple(bucket.within(window, query.device) for bucket in buckets)
     dtype = query.dtype
     # bfloat16's backward pass is slow on a CPU, slower than converting and using float32.
     slow = query.device.type == "cpu" and dtype == torch.bfloat16
 
-    sizes = [bucket.sequences * bucket.length for bucket in layout.buckets]
+    sizes = [bucket.sequences * bucket.length for bucket in buckets]
     parts = []
     for tensor in (query, key, value):
         rows = tensor[0].transpose(0, 1)
@@ -63,7 +70,7 @@ def packed_attention(
     with torch.autocast("cpu", enabled=False) if slow else nullcontext():
         outputs = [
             attend(queries, keys, values, bucket, dropout, scaling)
-            for queries, keys, values, bucket in zip(*parts, layout.buckets, strict=True)
+            for queries, keys, values, bucket in zip(*parts, buckets, strict=True)
         ]
     padded = outputs[0] if len(outputs) == 1 else torch.cat(outputs)
     rows = read_rows(padded, layout.unpad, layout.pad, layout.filled)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from .families import family_of, lacks
+from .positions import native
 
 if TYPE_CHECKING:
     from embedexp.config.schema.backbone import Backbone
@@ -33,29 +34,39 @@ def routed_layers(placement: str | list[int], layers: int) -> list[int]:
 def parameter_counts(config: ModelOptions) -> dict[str, int]:
     """Total, active (met by one token) and embedding-table parameters of an experiment's model.
 
-    Embedding tables count as active. Published counts are checked against this.
+    Where tokens meet different numbers of experts, active is their mean. Embedding tables count
+    as active. Published counts are checked against this.
 
     Raises:
         UserError: the family is not supported, or the architecture lacks a value.
     """
-    backbone, routing = config.backbone, config.routing
+    backbone = config.backbone
+    routing: Any = config.routing
     try:
-        counts = family_of(backbone.architecture).count(backbone.architecture)
-        layers = backbone.layers or backbone.architecture["num_hidden_layers"]
+        architecture = native(backbone)
+        counts = family_of(architecture).count(architecture)
+        layers = backbone.layers or architecture["num_hidden_layers"]
     except KeyError as missing:
         raise lacks(missing.args[0]) from None
-    layer = counts.layer
-    dense = counts.embedding + counts.outside
-    dense += layers * (layer.attention + layer.mlp + layer.norms)
+    blocks = [counts.of(layer) for layer in range(layers)]
+    total = counts.embedding + counts.outside
+    total += sum(block.attention + block.mlp + block.norms for block in blocks)
+    idle: float = sum(block.idle for block in blocks)
 
-    total = active = dense
-    if routing.name == "moe":
-        routed = len(routed_layers(routing.placement, layers))
-        router = backbone.architecture["hidden_size"] * routing.num_experts
-        total += routed * ((routing.num_experts - 1) * layer.mlp + router)
-        active += routed * ((routing.top_k - 1) * layer.mlp + router)
+    placed = routed_layers(getattr(routing, "placement", []), layers)
+    routed = [blocks[layer] for layer in placed if layer < layers]
+    if hasattr(routing, "num_experts"):
+        experts, width = routing.num_experts, backbone.architecture["hidden_size"]
+        met = min(getattr(routing, "capacity", getattr(routing, "top_k", 1)), experts)
+        shared = routing.biases == "shared_output"
+        for block in routed:
+            expert = block.mlp - block.mlp_biases * shared
+            total += experts * expert - block.mlp
+            total += experts * width + width * shared  # the router, and the shared bias
+            idle += (experts - met) * expert
     elif routing.name == "mote":
-        routed = len(routed_layers(routing.placement, layers))
-        experts = max(routing.experts.values()) + 1
-        total += routed * (experts - 1) * (layer.mlp + layer.norms)
+        copies = max(routing.experts.values())  # beside the first
+        idle += sum(copies * (block.mlp + block.norms) for block in routed)
+        total += sum(copies * (block.mlp + block.norms) for block in routed)
+    active = total - round(idle)
     return {"total": total, "active": active, "embedding": counts.embedding}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -35,6 +35,32 @@ class Bucket:
     length: int
     causal: bool
     bias: Tensor | None
+    _within: dict[int, Bucket] = field(default_factory=dict, compare=False, repr=False)
+
+    def within(self, window: int, device: torch.device) -> Bucket:
+        """The same bucket, in which only tokens less than `window` apart attend to each other.
+
+        Made once per batch and window, since layers share it.
+        """
+        if window not in self._within:
+            self._within[window] = self._closed_beyond(window, device)
+        return self._within[window]
+
+    def _closed_beyond(self, window: int, device: torch.device) -> Bucket:
+        if self.length <= window:
+            return self
+        places = torch.arange(self.length, device=device)
+        distance = places[:, None] - places
+        closed = distance.abs() >= window
+        if self.causal:
+            closed |= distance < 0
+        own = torch.zeros(1, 1, *closed.shape, device=device)
+        own.masked_fill_(closed, float("-inf"))
+        bias = own if self.bias is None else self.bias + own
+        # Padding may be out of reach of every real token; a softmax over nothing is not a number.
+        nothing = (bias == float("-inf")).all(-1, keepdim=True)
+        bias = bias.masked_fill(nothing & (distance == 0), 0.0)
+        return replace(self, causal=False, bias=bias, _within={})
 
 
 @dataclass(frozen=True)

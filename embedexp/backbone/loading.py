@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -11,8 +12,9 @@ from transformers.initialization import no_init_weights
 
 from embedexp.config.errors import UserError
 
-from . import attention
-from .families import Family, family_of
+from . import attention, lora, native_deepseek
+from .families import Family, deepseek, family_of
+from .positions import convert, native
 from .quiet import quiet
 from .source import CONFIG, resolve
 from .tokenizers import load_tokenizer
@@ -21,9 +23,12 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
+    from torch import nn
     from transformers import PretrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
     from embedexp.config.schema.backbone import Backbone
+
+native_deepseek.register()
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 
@@ -32,23 +37,26 @@ def load(
     option: Backbone, device: str = "cpu"
 ) -> tuple[PreTrainedModel, PreTrainedTokenizerBase | None]:
     """See `embedexp.backbone.load`."""
-    family = family_of(option.architecture)
     if device == "meta":
         with torch.device("meta"):
-            return build(option, family), None
-    model = build(option, family) if option.weights == "random" else pretrained(option, family)
+            return build(option), None
+    model = build(option) if option.weights == "random" else pretrained(option)
+    if option.lora is not None:
+        lora.attach(option.lora, model, family_of(native(option)))
     return model.to(device), load_tokenizer(option)
 
 
 def skeleton(option: Backbone) -> PreTrainedModel:
     """The model with the right shapes and arbitrary weights, to be filled from a state dict."""
     with no_init_weights():
-        return build(option, family_of(option.architecture))
+        return build(option)
 
 
-def build(option: Backbone, family: Family) -> PreTrainedModel:
+def build(option: Backbone) -> PreTrainedModel:
     """A model with random weights, drawn from torch's global generator."""
-    configuration = AutoConfig.for_model(**option.architecture)
+    architecture = native(option)
+    family = family_of(architecture)
+    configuration = AutoConfig.for_model(**architecture)
     adjust(configuration, option, family)
     with quiet():
         model = AutoModel.from_config(
@@ -57,20 +65,46 @@ def build(option: Backbone, family: Family) -> PreTrainedModel:
             attn_implementation=attention.NAME,
             **family.model_arguments,
         )
-    return model
+    return ready(model, family)
 
 
-def pretrained(option: Backbone, family: Family) -> PreTrainedModel:
-    """The source's model with its weights, from safetensors only.
+def pretrained(option: Backbone) -> PreTrainedModel:
+    """The source's model with its weights, from safetensors only, positions converted if asked for.
 
     Raises:
         UserError: the source's configuration contradicts `architecture`, or lacks weights.
     """
     folder = resolve(option)
-    agree(option.architecture, folder)
-    configuration = AutoConfig.from_pretrained(
-        folder, trust_remote_code=option.trust_remote_code, local_files_only=True
-    )
+    theirs = json.loads((folder / CONFIG).read_text(encoding="utf-8"))
+    architecture = native(option)
+    if theirs.get("model_type") == architecture["model_type"]:
+        agree(architecture, theirs, folder)
+        return read(option, architecture, folder, theirs)
+    agree(option.architecture, theirs, folder)
+    if option.positions is None:
+        return read(option, architecture, folder, theirs)
+    absolute = option.model_copy(update={"positions": None})
+    state = convert(read(absolute, native(absolute), folder, theirs).state_dict())
+    model = skeleton(option)
+    model.load_state_dict(state)
+    return model.eval()
+
+
+def read(
+    option: Backbone, architecture: Mapping[str, Any], folder: Path, theirs: Mapping[str, Any]
+) -> PreTrainedModel:
+    """The model in a folder, whose configuration is `theirs`.
+
+    Raises:
+        UserError: it lacks weights.
+    """
+    family = family_of(architecture)
+    if theirs.get("model_type") == deepseek.PUBLISHED:
+        configuration = AutoConfig.for_model(**deepseek.translate(theirs))
+    else:
+        configuration = AutoConfig.from_pretrained(
+            folder, trust_remote_code=option.trust_remote_code, local_files_only=True
+        )
     adjust(configuration, option, family)
     with quiet():
         model, report = AutoModel.from_pretrained(
@@ -91,17 +125,35 @@ def pretrained(option: Backbone, family: Family) -> PreTrainedModel:
             where=str(folder),
             hint="it is not a checkpoint of this architecture; name another backbone.source",
         )
+    return ready(model, family)
+
+
+def ready(model: PreTrainedModel, family: Family) -> PreTrainedModel:
+    """Make a model count positions as packed batches do: from 0 in each sequence."""
+    first = family.first_position(model.config.to_dict())
+    if first:
+        model.register_forward_pre_hook(partial(shift_positions, first), with_kwargs=True)
     return model
 
 
-def agree(architecture: Mapping[str, Any], folder: Path) -> None:
+def shift_positions(
+    first: int, model: nn.Module, arguments: tuple[Any, ...], keywords: dict[str, Any]
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Let the positions of a packed batch start where the family's do; padded ones do already."""
+    if keywords.get("packed_layout") is not None:
+        keywords = {**keywords, "position_ids": keywords["position_ids"] + first}
+    return arguments, keywords
+
+
+def agree(architecture: Mapping[str, Any], theirs: Mapping[str, Any], folder: Path) -> None:
     """Check the experiment's architecture against the source's, on the values that both state.
 
     Raises:
         UserError: a value differs; names the first.
     """
-    theirs = json.loads((folder / CONFIG).read_text(encoding="utf-8"))
     for key, value in architecture.items():
+        if key.endswith("layer_types") and value and key in theirs:
+            value = value[: len(theirs[key])]  # an export may keep the first layers only
         if key in theirs and theirs[key] != value:
             raise UserError(
                 f"backbone.architecture.{key} is {value}, the source says {theirs[key]}",
@@ -135,4 +187,7 @@ def adjust(configuration: PretrainedConfig, option: Backbone, family: Family) ->
                 hint=f"at most {configuration.num_hidden_layers}, or null for all",
             )
         configuration.num_hidden_layers = option.layers
+        for key in ("layer_types", "mlp_layer_types"):
+            if kinds := getattr(configuration, key, None):
+                setattr(configuration, key, kinds[: option.layers])
     configuration.use_cache = False

@@ -39,3 +39,31 @@ def read_rows(rows: Tensor, index: Tensor, inverse: Tensor, keep: Tensor | None 
     """
     moved: Tensor = _Read.apply(rows, index, inverse, keep)  # type: ignore[no-untyped-call]
     return moved
+
+
+class _Spread(torch.autograd.Function):
+    """Forward `rows[order // k]`, backward the sum of the k gradients of each row."""
+
+    @staticmethod
+    def forward(ctx: Any, rows: Tensor, order: Tensor, inverse: Tensor, k: int) -> Tensor:
+        ctx.save_for_backward(inverse)
+        ctx.k = k
+        return rows.index_select(0, order if k == 1 else order // k)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None, None]:
+        (inverse,) = ctx.saved_tensors
+        moved = grad.index_select(0, inverse)
+        if ctx.k > 1:
+            moved = moved.view(-1, ctx.k, *moved.shape[1:]).sum(1)
+        return moved, None, None, None
+
+
+def spread_rows(rows: Tensor, order: Tensor, inverse: Tensor, k: int) -> Tensor:
+    """Each row k times, then put into `order`: `[t k, d]`.
+
+    `order` permutes all t k copies, copy j of row i being i k + j; `inverse` undoes it, and the
+    gradient is read through it.
+    """
+    moved: Tensor = _Spread.apply(rows, order, inverse, k)  # type: ignore[no-untyped-call]
+    return moved

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from embedexp.config.errors import UserError
 from embedexp.config.locations import PACKAGE
 
+from .families import family_of
 from .source import resolve
 
 if TYPE_CHECKING:
@@ -43,7 +44,31 @@ def load_tokenizer(option: Backbone) -> PreTrainedTokenizerBase:
             where="backbone.tokenizer, backbone.architecture.vocab_size",
             hint="use the tokenizer that belongs to the model, or raise vocab_size",
         )
+    if tokenizer.pad_token is None:
+        # Causal models often come without; padding is masked, so that any token will do.
+        tokenizer.pad_token = tokenizer.eos_token
+    first = family_of(option.architecture).first_position(option.architecture)
+    if first and option.positions is None and tokenizer.pad_token_id != first - 1:
+        raise UserError(
+            f"the tokenizer pads with token {tokenizer.pad_token_id}, the model with {first - 1}",
+            where="backbone.tokenizer, backbone.architecture.pad_token_id",
+            hint=f"set backbone.architecture.pad_token_id={tokenizer.pad_token_id} for a model "
+            "with random weights, or use the tokenizer that belongs to the model",
+        )
     return tokenizer
+
+
+def read_back(tokenizer: PreTrainedTokenizerBase, model_type: str) -> bool:
+    """Whether transformers reads the tokenizer as what it is beside a model of some family.
+
+    For some families it insists on their own class, whatever the tokenizer's files say.
+    """
+    from transformers.models.auto import tokenization_auto
+
+    if model_type not in tokenization_auto.MODELS_WITH_INCORRECT_HUB_TOKENIZER_CLASS:
+        return True
+    own = tokenization_auto.TOKENIZER_MAPPING_NAMES.get(model_type) or ""
+    return type(tokenizer).__name__.removesuffix("Fast") == str(own).removesuffix("Fast")
 
 
 def locate(option: Backbone) -> Path:

@@ -5,6 +5,7 @@ Exit codes: 0 all is well, 1 a run failed, 2 a mistake of the user, 130 interrup
 
 from __future__ import annotations
 
+import io
 import os
 import re
 import sys
@@ -22,6 +23,10 @@ _BARE_WORD = re.compile(r"[^-+~=][^=]*")
 
 def main(arguments: Sequence[str]) -> int:
     """Carry out one command line; returns the exit code and raises nothing that a user causes."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            # A terminal or pipe that knows few characters shows the others as escapes.
+            stream.reconfigure(errors="backslashreplace")
     try:
         code = _dispatch(list(arguments))
         sys.stdout.flush()

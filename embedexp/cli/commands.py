@@ -120,6 +120,7 @@ def _show(arguments: Sequence[str]) -> int:
 
     parser = _run_parser("show")
     parser.add_argument("--config-dir", "-cd", action="append", default=[])
+    parser.add_argument("--plot", metavar="FILE", type=Path)
     parser.add_argument("overrides", nargs="*")
     given = parser.parse_intermixed_args(list(arguments))
     if len(given.overrides) == 1:
@@ -129,6 +130,16 @@ def _show(arguments: Sequence[str]) -> int:
 
         config = compose(given.overrides, given.config_dir)
     print(show(config))
+    if given.plot is not None:
+        if "mask_schedule" not in config.stage.uses:
+            raise UserError(
+                f"--plot draws an attention mask, and stage={config.stage.name} has none",
+                hint="drop --plot",
+            )
+        from embedexp.mask_schedule.drawing import draw
+
+        draw(config.mask_schedule, given.plot, steps=config.training.steps)
+        print(f"the mask over training: {given.plot}")
     return OK
 
 
@@ -243,10 +254,11 @@ _RUN = (
 
 COMMANDS: dict[str, Command] = {
     "show": Command(
-        "[OVERRIDES | RUN]",
+        "[OVERRIDES | RUN] [--plot FILE]",
         "the composed experiment in words; nothing is run",
         _show,
-        "Parameters, data, steps, loss, and warnings about what may not be meant.",
+        "Parameters, data, steps, loss, and warnings about what may not be meant.\n"
+        "--plot FILE draws the attention mask over training as a PNG.",
     ),
     "diff": Command(
         "[A] B",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from . import model_checks, training_checks
+from . import embedding_checks, model_checks, training_checks
 from .errors import UserError, shorten
 from .model_checks import looks_like_path
 from .problems import Problem, Rule, rule
@@ -86,6 +86,7 @@ RULES: tuple[Rule, ...] = (
     evaluated_model_exists,
     provenance_names_real_keys,
     *model_checks.RULES,
+    *embedding_checks.RULES,
     *training_checks.RULES,
 )
 

@@ -21,6 +21,7 @@ ENCODERS = frozenset(
         "deberta-v2",
         "distilbert",
         "electra",
+        "jina_embeddings_v3",
         "modernbert",
         "mpnet",
         "nomic_bert",
@@ -28,6 +29,9 @@ ENCODERS = frozenset(
         "xlm-roberta",
     )
 )
+# Families whose MLPs are experts, and those whose positions can be made rotary.
+OWN_EXPERTS = frozenset(("deepseek", "deepseek_ocr2_text", "mixtral", "olmoe", "qwen2_moe"))
+CONVERTIBLE = ("bert", "xlm-roberta")
 # Families with a table of learned positions, and how many of its first rows hold no position.
 LEARNED_POSITIONS = {
     "albert": 0, "bert": 0, "distilbert": 0, "electra": 0, "gpt2": 0,
@@ -117,6 +121,38 @@ def kept_layers_exist(config: Config) -> Problem | None:
     return None
 
 
+@rule("backbone")
+def positions_can_be_converted(config: Config) -> Problem | None:
+    """Only families with a table of positions have something to replace."""
+    family = config.backbone.architecture.get("model_type", "")
+    if config.backbone.positions is None or family in CONVERTIBLE:
+        return None
+    return Problem(
+        f"backbone.positions converts {' and '.join(CONVERTIBLE)} only, and "
+        f"{config.backbone.name} is of the family {family}",
+        "set backbone.positions=null",
+    )
+
+
+@rule("backbone", "routing")
+def experts_are_not_routed_again(config: Config) -> Problem | None:
+    """What has experts of its own, or trains adapters only, cannot be upcycled."""
+    backbone, routing = config.backbone, config.routing.name
+    if routing == "dense":
+        return None
+    if backbone.architecture.get("model_type") in OWN_EXPERTS:
+        return Problem(
+            f"routing={routing} makes experts of dense MLPs, but {backbone.name} has its own",
+            "set routing=dense",
+        )
+    if backbone.lora is not None:
+        return Problem(
+            f"backbone.lora trains adapters only, and routing={routing} needs its experts trained",
+            "set backbone.lora=null, or routing=dense",
+        )
+    return None
+
+
 @rule("backbone", "routing")
 def placement_fits_depth(config: Config) -> Problem | None:
     """Every routed layer must exist, and there must be one."""
@@ -143,13 +179,68 @@ def placement_fits_depth(config: Config) -> Problem | None:
 @rule("routing")
 def top_k_within_experts(config: Config) -> Problem | None:
     """A token cannot choose more experts than there are."""
-    routing = config.routing
-    if routing.name == "moe" and routing.top_k > routing.num_experts:
-        return Problem(
-            f"routing.top_k={routing.top_k} is more than routing.num_experts={routing.num_experts}",
-            f"set routing.top_k={routing.num_experts} or less",
-        )
+    routing: Any = config.routing
+    for key in ("top_k", "capacity"):
+        if (chosen := getattr(routing, key, 0)) > getattr(routing, "num_experts", chosen):
+            return Problem(
+                f"routing.{key}={chosen:g} is more than routing.num_experts={routing.num_experts}",
+                f"set routing.{key}={routing.num_experts} or less",
+            )
     return None
+
+
+@rule("routing")
+def routers_learn(config: Config) -> Problem | None:
+    """A weight that is always 1 tells its router nothing."""
+    routing: Any = config.routing
+    if getattr(routing, "top_k", None) != 1 or routing.renormalize != "topk":
+        return None
+    if getattr(routing, "balance_coefficient", 0):
+        return None
+    return warning(
+        "routing.top_k=1 with routing.renormalize=topk gives every weight 1: routers do not learn",
+        "set routing.renormalize=function_preserving",
+    )
+
+
+@rule("routing")
+def balance_has_an_effect(config: Config) -> Problem | None:
+    """Where each token meets all experts, they are balanced whatever the router says."""
+    routing: Any = config.routing
+    if routing.name == "expert_choice" or not hasattr(routing, "num_experts"):
+        return None
+    if getattr(routing, "top_k", 1) < routing.num_experts:
+        return None
+    if not getattr(routing, "balance_coefficient", 1):
+        return None
+    return warning(
+        f"each token meets all of routing.num_experts={routing.num_experts}: balancing them "
+        "has no effect",
+        "use more experts, or fewer per token",
+    )
+
+
+@rule("routing", "embedding")
+def token_level_reads_the_instruction(config: Config) -> Problem | None:
+    """The ablation of task routing keeps the instruction in the text."""
+    if config.routing.name != "token_level" or any(config.embedding.prompts.model_dump().values()):
+        return None
+    return warning(
+        "routing=token_level stands for instructions in the text, but embedding.prompts are empty",
+        "set embedding.prompts.search_query='search_query: ' and so on",
+    )
+
+
+@rule("routing", "mask_schedule")
+def experts_do_not_look_ahead(config: Config) -> Problem | None:
+    """Experts that choose among a sequence's tokens let later ones decide about earlier ones."""
+    if config.routing.name != "expert_choice" or config.mask_schedule.name == "bidirectional":
+        return None
+    return warning(
+        f"routing=expert_choice compares all tokens of a text, so mask_schedule="
+        f"{config.mask_schedule.name} is never quite causal",
+        "choose routing=moe, or mask_schedule=bidirectional",
+    )
 
 
 @rule("routing", "data", "evaluation")
@@ -218,6 +309,8 @@ def causal_start_is_meant(config: Config) -> Problem | None:
 def width_within_hidden_size(config: Config) -> Problem | None:
     """Vectors can be cut, not extended."""
     hidden, width = config.backbone.architecture.get("hidden_size"), config.embedding.width
+    if config.embedding.name == "moee":  # routing weights add dimensions
+        return None
     if hidden and width and width > hidden:
         return Problem(
             f"embedding.width={width} is more than the {hidden} dimensions of "
@@ -233,6 +326,8 @@ def lengths_within_positions(config: Config) -> Problem | None:
     architecture = config.backbone.architecture
     rows = architecture.get("max_position_embeddings")
     offset = LEARNED_POSITIONS.get(architecture.get("model_type", ""))
+    if config.backbone.positions is not None:
+        rows, offset = config.backbone.positions.max_length, 0
     if offset is None or not rows:
         return None
     longest = rows - offset
@@ -250,8 +345,14 @@ RULES: tuple[Rule, ...] = (
     weights_have_a_source,
     sizes_are_whole,
     kept_layers_exist,
+    positions_can_be_converted,
+    experts_are_not_routed_again,
     placement_fits_depth,
     top_k_within_experts,
+    routers_learn,
+    balance_has_an_effect,
+    token_level_reads_the_instruction,
+    experts_do_not_look_ahead,
     task_experts_cover_the_tasks,
     task_experts_are_trained,
     causal_start_is_meant,

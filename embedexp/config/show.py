@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from .errors import printable
 from .figures import Figures, figures, human, parameters
+from .routing_words import routing_words
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -89,6 +90,10 @@ def _model(config: Config) -> list[Row]:
     origin = f"{backbone.weights} weights"
     if backbone.weights == "pretrained":
         origin += f" of {backbone.source or (backbone.package and backbone.package.name)}"
+    if backbone.positions is not None:
+        origin += f", positions made rotary (base {backbone.positions.base:g})"
+    if backbone.lora is not None:
+        origin += f", trained through adapters of rank {backbone.lora.rank}"
     width = config.embedding.width
     cut = f", first {width} dimensions" if width else ""
     embedding = config.embedding
@@ -107,11 +112,11 @@ def _model(config: Config) -> list[Row]:
             f"({counts['total']:,} / {counts['active']:,} / {counts['embedding']:,})",
             (),
         ),
-        ("routing", _routing(config), ("routing",)),
+        ("routing", routing_words(config), ("routing",)),
         ("attention", _attention(config), ("mask_schedule",)),
         (
             "embedding",
-            f"{embedding.name.replace('_', ' ')}{cut}, "
+            f"{_pooling(embedding)}{cut}, "
             f"{'length 1' if embedding.normalize else 'not normalised'}; "
             f"queries to {embedding.query_tokens} tokens, "
             f"documents to {embedding.document_tokens}; "
@@ -121,22 +126,17 @@ def _model(config: Config) -> list[Row]:
     ]
 
 
-def _routing(config: Config) -> str:
-    routing = config.routing
-    if routing.name == "moe":
-        return (
-            f"moe, {routing.num_experts} experts, {routing.top_k} per token, in layers "
-            f"{routing.placement}; weights {_renormalized(routing.renormalize)}; "
-            f"balance loss x {routing.balance_coefficient:g} ({routing.balance_normalization})"
-        )
-    if routing.name == "mote":
-        experts = ", ".join(f"{task} {expert}" for task, expert in routing.experts.items())
-        return f"mote, in layers {routing.placement}; task -> expert: {experts}"
-    return routing.name
-
-
-def _renormalized(how: str) -> str:
-    return "of the chosen sum to 1" if how == "topk" else "as the router gives them"
+def _pooling(embedding: Any) -> str:
+    if embedding.name == "moee":
+        parts = {"concat": "hidden state and routing weights", "sum": "the sum of their cosines"}
+        text = f"moee, {parts.get(embedding.source, embedding.source.replace('_', ' '))}"
+        if embedding.source != "hidden_state":
+            whose = embedding.router_pooling.replace("_", " ")
+            text += f" (router {embedding.router}, {whose}; alpha {embedding.alpha:g})"
+        return f"{text}, standardised over: {embedding.standardize}"
+    excluded = getattr(embedding, "exclude_instruction", False)
+    name: str = embedding.name.replace("_", " ")
+    return f"{name} without the instruction" if excluded else name
 
 
 def _attention(config: Config) -> str:

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 from pydantic import BaseModel
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from .schema import Experiment
 
 SCHEMA_VERSION = 1
@@ -17,7 +19,7 @@ SCHEMA_VERSION = 1
 
 DIGITS = 10
 
-_SAMPLES, _SAMPLE_BYTES = 64, 65_536
+_WHOLE_BYTES, _SAMPLE_BYTES = 2**30, 65_536
 
 
 def signature(config: Experiment, *, with_seed: bool = True) -> str:
@@ -80,24 +82,34 @@ def _model_folder(path: str) -> Path | None:
 
 
 def model_hash(folder: Path) -> str:
-    """Hash of a model folder's settings, and of its weights by size and evenly spaced samples.
+    """Hash of a model folder: settings, tokenizer and weights.
 
-    Training changes all weights, so samples tell models apart without reading gigabytes.
+    Weights of more than a gigabyte are read in samples, the beginning of each tensor, so that a
+    large model is told apart in seconds even if only a part of it was trained.
     """
     result = hashlib.sha256()
     for path in sorted(folder.rglob("*")):
-        if path.suffix not in (".json", ".safetensors") or not path.is_file():
+        if path.suffix not in (".json", ".safetensors", ".txt", ".model") or not path.is_file():
             continue
-        size = path.stat().st_size
-        result.update(f"{path.relative_to(folder)} {size}\n".encode())
-        with path.open("rb") as file:
-            if size <= _SAMPLES * _SAMPLE_BYTES:
-                result.update(file.read())
-                continue
-            for i in range(_SAMPLES):
-                file.seek(i * (size - _SAMPLE_BYTES) // (_SAMPLES - 1))
-                result.update(file.read(_SAMPLE_BYTES))
+        result.update(f"{path.relative_to(folder)} {path.stat().st_size}\n".encode())
+        if path.stat().st_size <= _WHOLE_BYTES:
+            result.update(bytes.fromhex(file_hash(path)))
+        else:
+            _sample_tensors(path, result.update)
     return result.hexdigest()
+
+
+def _sample_tensors(path: Path, update: Callable[[bytes], None]) -> None:
+    """Feed a safetensors file's header and the beginning of each of its tensors to `update`."""
+    with path.open("rb") as file:
+        length = int.from_bytes(file.read(8), "little")
+        header = file.read(length)
+        update(header)
+        for name, tensor in sorted(json.loads(header).items()):
+            if name != "__metadata__":
+                start, end = tensor["data_offsets"]
+                file.seek(8 + length + start)
+                update(file.read(min(end - start, _SAMPLE_BYTES)))
 
 
 def data_fingerprint(config: Experiment) -> str | None:

@@ -5,11 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from .errors import UserError
 from .model_checks import data_tasks
 from .problems import Problem, Rule, listed, rule, warning
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from .experiment import Config
+    from .schema.batching import Batching
 
 HARD = ("own_hard_negatives", "other_hard_negatives")
 
@@ -18,8 +22,8 @@ HARD = ("own_hard_negatives", "other_hard_negatives")
 def data_files_exist(config: Config) -> Problem | None:
     """What the data reads must be there before anything starts."""
     data = config.data
-    if data.name == "jsonl" and not Path(data.path).expanduser().is_file():
-        return Problem(f"data.path={data.path} is not a file", "mend the path in data.path")
+    if data.name == "jsonl":
+        return _unreadable(data.path, "data.path")
     if data.name == "debian" and not Path(data.lists).expanduser().is_dir():
         return Problem(
             f"data.lists={data.lists} is not a folder",
@@ -32,10 +36,19 @@ def data_files_exist(config: Config) -> Problem | None:
 def negatives_file_exists(config: Config) -> Problem | None:
     """The mined file must be there before anything starts."""
     negatives = config.negatives
-    if negatives.name == "mined_file" and not Path(negatives.path).expanduser().is_file():
-        return Problem(
-            f"negatives.path={negatives.path} is not a file", "mend the path in negatives.path"
-        )
+    if negatives.name == "mined_file":
+        return _unreadable(negatives.path, "negatives.path")
+    return None
+
+
+def _unreadable(path: str, key: str) -> Problem | None:
+    """A path that leads to no JSON-lines file, with the nearest name beside it."""
+    from embedexp.data.lines import existing
+
+    try:
+        existing(path, key)
+    except UserError as error:
+        return Problem(f"{key}={path}: {error.what}", error.hint or f"mend the path in {key}")
     return None
 
 
@@ -189,11 +202,21 @@ def batches_can_be_filled(config: Config) -> Problem | None:
     """A batch cannot hold more examples than there are to choose from."""
     from embedexp.data import describe
 
-    size, datasets = config.batching.size, describe(config.data)
-    rules = getattr(config.batching, "rules", None)
+    datasets = describe(config.data)
+    if not datasets:
+        return Problem(
+            f"data={config.data.name} gives no training example",
+            "give a dataset that is in use a weight above 0",
+        )
+    return unfilled(config.batching, datasets)
+
+
+def unfilled(batching: Batching, datasets: Sequence[tuple[str, str, int | None]]) -> Problem | None:
+    """What is wrong with batches from `datasets`: name, task and examples (None: not known)."""
+    size, rules = batching.size, getattr(batching, "rules", None)
     pools: dict[str, int | None] = {}  # None where counting would mean reading the data
     for name, task, examples in datasets:
-        if config.batching.name == "heterogeneous":
+        if batching.name == "heterogeneous":
             name = "all datasets"
         elif rules is not None and getattr(rules, task) == "heterogeneous":
             name = f"task {task}"
@@ -205,11 +228,6 @@ def batches_can_be_filled(config: Config) -> Problem | None:
                 f"batching.size={size} is more than the {examples} training examples of {name}",
                 f"set batching.size={max(1, examples)} or less",
             )
-    if not pools:
-        return Problem(
-            f"data={config.data.name} gives no training example",
-            "give a dataset that is in use a weight above 0",
-        )
     return None
 
 

@@ -14,6 +14,10 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
+from embedexp.config.errors import UserError
+
+from .prompted import tokenise
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from typing import BinaryIO
@@ -35,7 +39,7 @@ class Tokenizer(Protocol):
 
 @dataclass(frozen=True)
 class Kind:
-    """Texts of one kind: what is put before each, and how many tokens it may have at most."""
+    """Texts of one kind: what is put around each, and how many tokens it may have at most."""
 
     prompt: str
     max_tokens: int  # special tokens included
@@ -82,13 +86,23 @@ class TokenStore:
 
         The key in the cache is the content: tokenizer, prompts, lengths and texts. A store appears
         there whole or not at all, also when several processes build it at once.
+
+        Raises:
+            UserError: nothing can be written there.
         """
         key = _key(kinds, tokenizer)
         final = Path(cache_dir).expanduser() / "tokens" / key
         if (store := cls._open(final)) is not None:
             return store
-        final.parent.mkdir(parents=True, exist_ok=True)
-        building = Path(tempfile.mkdtemp(prefix=f"{key}.", dir=final.parent))
+        try:
+            final.parent.mkdir(parents=True, exist_ok=True)
+            building = Path(tempfile.mkdtemp(prefix=f"{key}.", dir=final.parent))
+        except OSError as error:
+            raise UserError(
+                f"the cache {final.parent} can't be written: {error.strerror}",
+                where=f"paths.cache={cache_dir}",
+                hint="set paths.cache, or EMBEDEXP_CACHE, to a folder in which you may write",
+            ) from None
         try:
             _write(building, kinds, tokenizer)
             if final.exists() and cls._open(final) is None:
@@ -114,7 +128,8 @@ class TokenStore:
             flat = np.load(folder / "tokens.npy", mmap_mode="r", allow_pickle=False)
         except (OSError, ValueError):
             return None
-        whole = expected == {"sequences": len(offsets) - 1, "tokens": len(flat)}
+        # Read once here: training on a damaged store would be wrong in silence.
+        whole = expected == _description(offsets, flat)
         return cls(flat, offsets) if whole and offsets[-1] == len(flat) else None
 
 
@@ -134,12 +149,19 @@ def _write(folder: Path, kinds: Sequence[Kind], tokenizer: Tokenizer) -> None:
         file.seek(0)
         _write_header(file, int(offsets[-1]))
     np.save(folder / "offsets.npy", offsets, allow_pickle=False)
-    content = {"sequences": count, "tokens": int(offsets[-1])}
+    content = _description(offsets, np.load(folder / "tokens.npy", mmap_mode="r"))
     (folder / "store.json").write_text(json.dumps(content), encoding="utf-8")
     for path in folder.iterdir():  # on the disk before the rename makes it visible
         descriptor = os.open(path, os.O_RDONLY)
         os.fsync(descriptor)
         os.close(descriptor)
+
+
+def _description(offsets: NDArray[np.int64], flat: NDArray[np.int32]) -> dict[str, int | str]:
+    """Sizes and content of a store, to tell a whole one from a damaged one."""
+    digest = hashlib.sha256(np.ascontiguousarray(offsets).data)
+    digest.update(flat.data)
+    return {"sequences": len(offsets) - 1, "tokens": len(flat), "sha256": digest.hexdigest()}
 
 
 def _write_header(file: BinaryIO, length: int) -> None:
@@ -151,16 +173,8 @@ def _write_header(file: BinaryIO, length: int) -> None:
 def _tokenised(kinds: Sequence[Kind], tokenizer: Tokenizer) -> Iterator[list[list[int]]]:
     for kind in kinds:
         for start in range(0, len(kind.texts), BATCH):
-            texts = [kind.prompt + text for text in kind.texts[start : start + BATCH]]
-            yield tokenizer(
-                texts,
-                add_special_tokens=True,
-                truncation=True,
-                max_length=kind.max_tokens,
-                padding=False,
-                return_attention_mask=False,
-                return_token_type_ids=False,
-            )["input_ids"]
+            texts = kind.texts[start : start + BATCH]
+            yield tokenise(tokenizer, kind.prompt, texts, kind.max_tokens)
 
 
 def _key(kinds: Sequence[Kind], tokenizer: Tokenizer) -> str:

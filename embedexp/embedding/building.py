@@ -6,6 +6,7 @@ import torch
 
 from embedexp import backbone, routing
 from embedexp.backbone.families import family_of, lacks
+from embedexp.backbone.positions import native
 from embedexp.config.errors import UserError
 
 from .embedder import Embedder
@@ -37,24 +38,31 @@ def check(config: ModelConfig) -> None:
     Raises:
         UserError: they are not.
     """
-    architecture, embedding = config.backbone.architecture, config.embedding
-    limit = family_of(architecture).max_positions
+    architecture, embedding = native(config.backbone), config.embedding
+    family = family_of(architecture)
+    limit = family.max_positions
     for key in ("hidden_size", limit):
         if key is not None and key not in architecture:
             raise lacks(key)
     hidden = architecture["hidden_size"]
-    if embedding.width is not None and embedding.width > hidden:
+    # How many dimensions routing weights add is only known when the model is built.
+    if embedding.name != "moee" and embedding.width is not None and embedding.width > hidden:
         raise UserError(
             f"embedding.width={embedding.width} is more than the backbone's {hidden} dimensions",
             hint=f"at most {hidden}, or null for all",
         )
+    if config.backbone.lora is not None and config.routing.name != "dense":
+        raise UserError(
+            f"backbone.lora trains adapters only, which routing={config.routing.name} lacks",
+            hint="set backbone.lora=null or routing=dense",
+        )
     if limit is None:
         return
+    most = architecture[limit] - family.first_position(architecture)
     for key in ("query_tokens", "document_tokens"):
         tokens = getattr(embedding, key)
-        if tokens > architecture[limit]:
+        if tokens > most:
             raise UserError(
-                f"embedding.{key}={tokens} is more than the backbone's "
-                f"{architecture[limit]} positions",
-                hint=f"at most {architecture[limit]}",
+                f"embedding.{key}={tokens} is more than the backbone's {most} positions",
+                hint=f"at most {most}",
             )

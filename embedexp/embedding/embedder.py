@@ -11,10 +11,10 @@ from torch.nn.functional import normalize
 from embedexp import mask_schedule, routing
 from embedexp.backbone.layout import PackedLayout
 from embedexp.config.errors import UserError
-from embedexp.config.options import implementation
 from embedexp.config.tasks import INSTRUCTIONS
 from embedexp.routing import RoutingPass
 
+from . import pooling
 from .output import Embeddings
 
 if TYPE_CHECKING:
@@ -48,13 +48,13 @@ class Embedder(nn.Module):
         super().__init__()
         self.config, self.model, self.tokenizer = config, model, tokenizer
         self.schedule = mask_schedule.build(config.mask_schedule)
-        self._pool = implementation("embedding", config.embedding.name).pool
+        self._pooling = pooling.build(config.embedding, model, tokenizer)
         self._experts = routing.experts_by_task(config.routing)
 
     @property
     def width(self) -> int:
         """Dimensions of the vectors."""
-        return self.config.embedding.width or int(self.model.config.hidden_size)
+        return self.config.embedding.width or self._pooling.width
 
     @property
     def text_tokenizer(self) -> PreTrainedTokenizerBase:
@@ -84,21 +84,23 @@ class Embedder(nn.Module):
         if order is not None:
             batch = batch.select(order)
         mask = self.schedule.mask(self.schedule.final if alpha is None else alpha)
-        routing_pass = RoutingPass(expert_rows)
+        lengths = batch.lengths.tolist()
+        routing_pass = RoutingPass(expert_rows, lengths)
         hidden = self.model(
             input_ids=batch.input_ids[None],
             position_ids=batch.position_ids[None],
-            packed_layout=PackedLayout.build(batch.lengths.tolist(), mask, batch.input_ids.device),
+            packed_layout=PackedLayout.build(lengths, mask, batch.input_ids.device),
             routing_pass=routing_pass,
         ).last_hidden_state[0]
 
-        vectors: Tensor = self._pool(hidden.float(), batch.cu_seqlens)
+        router = routing_pass.output()
+        vectors = self._pooling(hidden.float(), batch, router)
         if order is not None:
             vectors = vectors.index_select(0, order.argsort())
         vectors = vectors[:, : self.width]
         if self.config.embedding.normalize:
             vectors = normalize(vectors, dim=-1)
-        return Embeddings(vectors, routing_pass.output())
+        return Embeddings(vectors, router)
 
     def expert_of(self, tasks: Sequence[str]) -> int | None:
         """The one expert that these instruction tasks share, 0 where there are no task experts.

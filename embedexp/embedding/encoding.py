@@ -11,6 +11,7 @@ from torch.nn.functional import normalize
 from embedexp.batching.token_batch import TokenBatch
 from embedexp.config.errors import UserError, nearest
 from embedexp.config.tasks import INSTRUCTIONS, POSITIVE, QUERY
+from embedexp.data import prompted
 
 from .embedder import Role
 
@@ -102,27 +103,18 @@ def tokenize(
     role: Role,
     prompt: str | None = None,
 ) -> list[list[int]]:
-    """Token ids of each text with its prompt in front (the task's unless given), cut to length."""
+    """Token ids of each text with its prompt (the task's unless given), cut to length."""
     tokenizer = embedder.text_tokenizer
     if prompt is None:
         prompt = getattr(embedder.config.embedding.prompts, task)
-    if not texts:
-        return []
-    ids = tokenizer(
-        [prompt + text for text in texts],
-        truncation=True,
-        max_length=max_tokens(embedder, role),
-        padding=False,
-        return_attention_mask=False,
-        return_token_type_ids=False,
-    )["input_ids"]
+    sequences = prompted.tokenise(tokenizer, prompt, texts, max_tokens(embedder, role))
     # A tokenizer without special tokens gives an empty text no token to pool.
     empty = next(
         token
         for token in (tokenizer.eos_token_id, tokenizer.sep_token_id, tokenizer.pad_token_id, 0)
         if token is not None
     )
-    return [list(sequence) or [empty] for sequence in ids]
+    return [list(sequence) or [empty] for sequence in sequences]
 
 
 def batches(lengths: Sequence[int], batch_tokens: int) -> Iterator[list[int]]:

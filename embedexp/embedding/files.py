@@ -6,9 +6,12 @@ import json
 from typing import TYPE_CHECKING, Any, Literal
 
 from embedexp.backbone.families import family_of
+from embedexp.data.prompted import sides
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from embedexp.config.schema.embedding import Embedding
 
     from .embedder import Embedder
     from .model_config import ModelConfig
@@ -25,11 +28,13 @@ DENSE = "sentence_transformers.models.Dense"
 NORMALIZE = "sentence_transformers.models.Normalize"
 OUR_MODULE = "embedexp.embedding.sentence_transformers_module.EmbedderModule"
 
-Pooling = Literal["mean", "last_token"]
+Pooling = Literal["mean", "last_token", "cls", "weighted_mean"]
 
 POOLING_FLAGS: dict[Pooling, str] = {
     "mean": "pooling_mode_mean_tokens",
     "last_token": "pooling_mode_lasttoken",
+    "cls": "pooling_mode_cls_token",
+    "weighted_mean": "pooling_mode_weightedmean_tokens",
 }
 
 
@@ -47,7 +52,22 @@ def read_json(path: Path) -> Any:
 def prompts(config: ModelConfig) -> dict[str, str]:
     """Prompts by instruction task, and by the two names that sentence-transformers itself uses."""
     own: dict[str, str] = config.embedding.prompts.model_dump()
+    if is_plain(config.embedding):
+        own = {task: sides(prompt)[0] for task, prompt in own.items()}
     return {**own, "query": own["search_query"], "document": own["search_document"]}
+
+
+def is_plain(option: Embedding) -> bool:
+    """Whether sentence-transformers' own modules pool so, and put the prompts where they belong.
+
+    They know prefixes, not templates, and what they leave out with `include_prompt=False` depends
+    on how the prompt is tokenised when no text follows it.
+    """
+    return (
+        option.name in POOLING_FLAGS
+        and not getattr(option, "exclude_instruction", False)
+        and not any(sides(prompt)[1] for prompt in option.prompts.model_dump().values())
+    )
 
 
 def settings(config: ModelConfig, *, plain: bool) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from embedexp.backbone.families import Family, family_of
 from embedexp.backbone.source import complete, looks_local, resolve
 from embedexp.config.errors import UserError
 from embedexp.config.schema.backbone import Backbone
-from embedexp.config.schema.embedding import Embedding, Prompts
+from embedexp.config.schema.embedding import Cls, Embedding, LastToken, Mean, Prompts, WeightedMean
 from embedexp.config.schema.mask_schedule import Bidirectional, Causal
 from embedexp.config.schema.routing import Dense
 
@@ -20,7 +20,12 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 NOT_ARCHITECTURE = ("architectures", "auto_map", "dtype", "torch_dtype", "transformers_version")
-POOLING_NAMES: Mapping[str, files.Pooling] = {"mean": "mean", "lasttoken": "last_token"}
+POOLING_NAMES: Mapping[str, files.Pooling] = {
+    "mean": "mean",
+    "lasttoken": "last_token",
+    "cls": "cls",
+    "weightedmean": "weighted_mean",
+}
 UNLIMITED = 100_000
 """A tokenizer that allows more tokens than this states no limit."""
 
@@ -39,7 +44,7 @@ def locate(path: str | Path) -> Path:
     if (folder / "status.json").is_file():
         raise UserError(
             f"the run in {folder} has no model yet",
-            hint="run it to the end with the command that started it",
+            hint=f"run it to the end: python -m embedexp resume {folder}",
         )
     if folder.exists() or looks_local(str(path)):
         raise UserError(
@@ -82,6 +87,8 @@ def backbone(source: str, raw: Mapping[str, Any], family: Family | None) -> Back
         package=None,
         tokenizer=None,
         layers=None,
+        positions=None,
+        lora=None,
         dropout=rate(family.dropout) if family else 0.0,
         attention_dropout=rate(family.attention_dropout) if family else 0.0,
         dtype="bfloat16" if stored == "bfloat16" else "float32",
@@ -107,19 +114,26 @@ def embedding(folder: Path, raw: Mapping[str, Any], family: Family) -> Embedding
     saved = files.read_json(folder / files.SETTINGS).get("prompts") or {}
     query = saved.get("search_query", saved.get("query")) or ""
     document = saved.get("search_document", saved.get("document", saved.get("passage"))) or ""
-    return Embedding(
-        name=pooling(folder / paths[0] / "config.json") if paths else default,
-        normalize="Normalize" in kinds or not kinds,
-        width=None,
-        query_tokens=tokens,
-        document_tokens=tokens,
-        prompts=Prompts(
+    common: dict[str, Any] = {
+        "normalize": "Normalize" in kinds or not kinds,
+        "width": None,
+        "query_tokens": tokens,
+        "document_tokens": tokens,
+        "prompts": Prompts(
             search_query=query,
             search_document=document,
             classification=saved.get("classification") or "",
             clustering=saved.get("clustering") or "",
         ),
-    )
+    }
+    name = pooling(folder / paths[0] / "config.json") if paths else default
+    if name == "last_token":
+        return LastToken(name=name, **common)
+    if name == "cls":
+        return Cls(name=name, **common)
+    if name == "mean":
+        return Mean(name=name, exclude_instruction=False, **common)
+    return WeightedMean(name=name, exclude_instruction=False, **common)
 
 
 def pooling(path: Path) -> files.Pooling:

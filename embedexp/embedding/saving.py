@@ -8,7 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from embedexp.backbone.families import family_of
+from embedexp.backbone.lora import merged
 from embedexp.backbone.quiet import quiet
+from embedexp.backbone.tokenizers import read_back
 from embedexp.config.errors import UserError
 
 from . import files
@@ -64,8 +66,14 @@ def is_plain(embedder: Embedder) -> bool:
     """Whether sentence-transformers' own modules compute the same as the embedder."""
     family = family_of({"model_type": embedder.model.config.model_type})
     native = "causal" if family.causal else "bidirectional"
-    schedule = embedder.schedule
-    return embedder.config.routing.name == "dense" and schedule.mask(schedule.final) == native
+    config, schedule = embedder.config, embedder.schedule
+    return (
+        family.plain
+        and read_back(embedder.text_tokenizer, family.model_type)
+        and config.routing.name == "dense"
+        and schedule.mask(schedule.final) == native
+        and files.is_plain(config.embedding)
+    )
 
 
 def write(embedder: Embedder, folder: Path) -> None:
@@ -75,7 +83,8 @@ def write(embedder: Embedder, folder: Path) -> None:
         raise RuntimeError("an embedder on the meta device cannot be saved")
     with quiet():
         embedder.tokenizer.save_pretrained(folder)
-    write_weights(embedder, folder, plain=plain)
+    with merged(embedder.model):
+        write_weights(embedder, folder, plain=plain)
     config = self_contained(embedder)
     content = {"format": FORMAT, "model": config.model_dump(mode="json")}
     files.write_json(folder / files.OURS, content)
@@ -114,6 +123,7 @@ def self_contained(embedder: Embedder) -> ModelConfig:
         "package": None,
         "tokenizer": None,
         "layers": None,
+        "lora": None,
         "architecture": architecture,
     }
     return config.model_copy(update={"backbone": config.backbone.model_copy(update=update)})

@@ -53,10 +53,18 @@ class EmbedderModule(InputModule):  # type: ignore[misc]
         """Tokenise texts into a packed batch.
 
         Raises:
-            UserError: unknown task, or a prompt that does not tell which expert is meant.
+            UserError: unknown task, a prompt that does not tell which expert is meant, or one whose
+                tokens the pooling would not know.
         """
         task = self.task_of(prompt) if task is None else ALIASES.get(task, task)
         known("task", task, INSTRUCTIONS)
+        option = self.embedder.config.embedding
+        own = getattr(option.prompts, task)
+        if prompt not in (None, own) and getattr(option, "exclude_instruction", False):
+            raise UserError(
+                f"the prompt {prompt!r} is not one of the model's, whose tokens it leaves out",
+                hint=f'use encode(texts, task="{task}"), whose prompt is {own!r}',
+            )
         role = default_role(task)
         sequences = tokenize(self.embedder, list(inputs), task=task, role=role, prompt=prompt)
         batch = TokenBatch.pack(

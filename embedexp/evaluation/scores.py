@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
@@ -15,6 +16,8 @@ Phase = Literal["before", "after"]
 """Before or after training."""
 
 FILE_NAME = "scores.json"
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -81,6 +84,14 @@ class ScoreFile:
 
     def _content(self) -> dict[str, Any]:
         content: dict[str, Any] = {"before": [], "after": [], "settings": {}}
-        if self.path.is_file():
-            content |= json.loads(self.path.read_text("utf-8"))
-        return content
+        try:
+            found: dict[str, Any] = json.loads(self.path.read_text("utf-8"))
+            for phase in ("before", "after"):
+                found[phase] = [Score.from_dict(values).to_dict() for values in found[phase]]
+            return content | found
+        except FileNotFoundError:
+            return content
+        except (OSError, ValueError, TypeError, KeyError) as error:
+            # Scores can be measured again; a damaged file must not stand in the way of that.
+            log.warning("%s can't be read and counts as empty: %s", self.path, error)
+            return content

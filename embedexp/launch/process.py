@@ -26,6 +26,8 @@ def thread_variables(processes: int) -> dict[str, str]:
     affinity = getattr(os, "sched_getaffinity", None)
     cores = len(affinity(0)) if affinity else os.cpu_count() or 1
     threads = str(max(1, cores // max(1, processes)))
+    # MKL's own number would overrule it, and give other bits than the same run started alone.
+    threads = os.environ.get("OMP_NUM_THREADS", threads)
     return {name: os.environ.get(name, threads) for name in _THREAD_VARIABLES}
 
 

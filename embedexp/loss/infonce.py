@@ -39,6 +39,7 @@ def info_nce(
     positive_ids: Tensor | None = None,
     hard_negative_ids: Tensor | None = None,
     mask: Tensor | None = None,
+    shared_ids: bool = False,
 ) -> Tensor:
     """Mean over queries of -log(e^(s(q,p)/t) / (e^(s(q,p)/t) + the terms of `denominator`)).
 
@@ -50,6 +51,8 @@ def info_nce(
     A term is left out where it would be a false negative: its document has the same id as the
     query's positive (`positive_ids [n]`, `hard_negative_ids [n, h]`), it belongs to the same query
     (`query_ids [n]`), or its cosine is above the positive's by more than `false_negative_margin`.
+    With `shared_ids`, ids of queries and of documents are of one kind, and a text is no negative
+    of itself either: pairs (a, b) and (b, c) do not push b from b.
     No gradient flows through that decision. Arithmetic is in float32 at least.
 
     Raises:
@@ -71,17 +74,21 @@ def info_nce(
     if positive_ids is not None:
         others &= positive_ids[:, None] != positive_ids[None, :]
 
+    itself = torch.zeros_like(others)  # [i, j]: query i is the same text as positive j
+    if shared_ids and query_ids is not None and positive_ids is not None:
+        itself = query_ids[:, None] == positive_ids[None, :]
+
     cosines: list[Tensor] = [positive_q[:, None]]
     keep: list[Tensor] = [torch.ones_like(positive_q, dtype=torch.bool)[:, None]]
     in_batch = {
-        "other_positives": (queries, positives),
-        "other_queries": (queries, queries),
-        "other_documents": (positives, positives),
+        "other_positives": (queries, positives, itself),
+        "other_queries": (queries, queries, itself.T),  # query j is the positive of query i
+        "other_documents": (positives, positives, itself),  # positive j is query i
     }
-    for term, (rows, columns) in in_batch.items():
+    for term, (rows, columns, false) in in_batch.items():
         if term in denominator:
             cosines.append(rows @ columns.T)
-            keep.append(others)
+            keep.append(others & ~false)
 
     owned = "own_hard_negatives" in denominator
     foreign = "other_hard_negatives" in denominator
@@ -96,6 +103,8 @@ def info_nce(
             wanted = wanted & mask.flatten()[None, :]
         if hard_negative_ids is not None and positive_ids is not None:
             wanted = wanted & (hard_negative_ids.flatten()[None, :] != positive_ids[:, None])
+        if shared_ids and hard_negative_ids is not None and query_ids is not None:
+            wanted = wanted & (hard_negative_ids.flatten()[None, :] != query_ids[:, None])
         cosines.append(queries @ flat.T)
         keep.append(wanted)
 
@@ -130,6 +139,7 @@ class InfoNCELoss(nn.Module):
             positive_ids=batch.positive_keys,
             hard_negative_ids=batch.negative_keys,
             mask=mask,
+            shared_ids=True,
         )
         return LossOutput(value, {"infonce": value})
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = ["FORMS", "SCHEDULES", "MaskSchedule", "build", "soft_mask"]
 
-SCHEDULES = ("linear",)
+SCHEDULES = ("linear", "accelerating", "decelerating")
 """Options whose mask opens gradually."""
 
 

@@ -18,7 +18,7 @@ class Bidirectional(MaskSchedule):
 
     final: ClassVar[float] = 1.0
 
-    def progress(self, step: int, total: int) -> float:
+    def progress(self, step: float, total: int) -> float:
         """Always 1."""
         return 1.0
 

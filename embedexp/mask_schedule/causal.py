@@ -18,7 +18,7 @@ class Causal(MaskSchedule):
 
     final: ClassVar[float] = 0.0
 
-    def progress(self, step: int, total: int) -> float:
+    def progress(self, step: float, total: int) -> float:
         """Always 0."""
         return 0.0
 

@@ -22,7 +22,7 @@ class MaskSchedule(ABC):
     """Alpha after training, and the one that inference uses."""
 
     @abstractmethod
-    def progress(self, step: int, total: int) -> float:
+    def progress(self, step: float, total: int) -> float:
         """Alpha in [0, 1] at a step (from 0) of so many."""
 
     @abstractmethod

@@ -6,14 +6,17 @@ from typing import TYPE_CHECKING
 
 from embedexp.config.options import implementation
 
-from .balance import load_balancing_loss
+from .balance import load_balancing_loss, z_loss
 from .context import RoutingContext, RoutingPass
 from .counting import parameter_counts
 from .output import RouterOutput
+from .statistics import router_statistics
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import torch
-    from torch import Tensor
+    from torch import Tensor, nn
     from transformers import PreTrainedModel
 
     from embedexp.config.schema.routing import Routing
@@ -24,9 +27,13 @@ __all__ = [
     "RoutingPass",
     "apply",
     "auxiliary",
+    "auxiliary_terms",
     "experts_by_task",
     "load_balancing_loss",
     "parameter_counts",
+    "rebalance",
+    "router_statistics",
+    "z_loss",
 ]
 
 
@@ -36,7 +43,8 @@ def apply(
     """Route a model in place, and return it; `generator` draws the routers' weights.
 
     Works on `device="meta"` too. Dense models stay as they are, task experts compute exactly
-    what the dense model did, and so do token-routed ones with `renormalize=topk`, up to rounding.
+    what the dense model did, and so do tokens' experts with biases per expert and `renormalize`
+    topk or function_preserving, up to rounding.
 
     Raises:
         UserError: the option does not fit the model.
@@ -57,11 +65,36 @@ def experts_by_task(option: Routing) -> list[int] | None:
     return experts
 
 
+def auxiliary_terms(option: Routing, router: RouterOutput | None) -> dict[str, Tensor]:
+    """The weighted losses that routing adds to a step's loss, by name: `balance`, `z`.
+
+    A loss whose coefficient is 0 is left out, and so is all where there is no router.
+    """
+    terms: dict[str, Tensor] = {}
+    if router is None:
+        return terms
+    values = option.model_dump()
+    if balance := values.get("balance_coefficient"):
+        terms["balance"] = balance * load_balancing_loss(
+            router.probabilities,
+            router.assignments,
+            normalization=values["balance_normalization"],
+        )
+    if z := values.get("z_loss_coefficient"):
+        terms["z"] = z * z_loss(router.logits)
+    return terms
+
+
 def auxiliary(option: Routing, router: RouterOutput | None) -> Tensor | None:
-    """The weighted balance loss that routing adds to a step's loss; None if it adds none."""
-    if option.name != "moe" or router is None or option.balance_coefficient == 0:
-        return None
-    loss = load_balancing_loss(
-        router.probabilities, router.assignments, normalization=option.balance_normalization
-    )
-    return option.balance_coefficient * loss
+    """The sum of `auxiliary_terms`; None if routing adds nothing to the loss."""
+    terms = list(auxiliary_terms(option, router).values())
+    return sum(terms[1:], terms[0]) if terms else None
+
+
+def rebalance(option: Routing, model: nn.Module, loads: Sequence[Tensor]) -> None:
+    """What routing does once per optimizer step with the step's load, `[E]` counts per layer.
+
+    Only `loss_free` does something: it moves the biases on its routers' selection.
+    """
+    if option.name == "loss_free":
+        implementation("routing", option.name).rebalance(option, model, loads)

@@ -1,4 +1,7 @@
-"""Load balancing: how unevenly routers spread tokens over experts."""
+"""Load balancing: how unevenly routers spread tokens over experts, and how large their logits get.
+
+Packed batches hold real tokens only, so there is no padding to leave out of any of these means.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +27,8 @@ def load_balancing_loss(
     probability it was given; gradients flow through P alone. With `switch` a balanced layer
     counts 1 (Switch Transformer, equation 4; megablocks' batched loss with weight 1), with
     `printed`, the form without E, 1/E. The product is taken per layer, not over layers pooled,
-    so that layers cannot cancel each other's imbalance.
+    so that layers cannot cancel each other's imbalance. Every row counts: a caller with padded
+    batches drops the padding's rows before (packed batches have none).
     """
     layers = []
     for probability, assignment in zip(probabilities, assignments, strict=True):
@@ -33,3 +37,12 @@ def load_balancing_loss(
         layer = (share.to(probability.dtype) * probability.mean(0)).sum()
         layers.append(layer * experts if normalization == "switch" else layer)
     return torch.stack(layers).mean()
+
+
+def z_loss(logits: Sequence[Tensor]) -> Tensor:
+    """The mean over layers and rows of logsumexp(logits)^2, logits one `[t, E]` per layer.
+
+    It keeps logits small, and so their softmax exact in low precision (ST-MoE, arXiv 2202.08906).
+    megablocks takes the same mean per layer, but leaves the layers unsummed.
+    """
+    return torch.stack([layer.logsumexp(-1).square().mean() for layer in logits]).mean()

@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from .output import RouterOutput
+from .output import Decision, RouterOutput
 
 if TYPE_CHECKING:
-    from torch import Tensor, nn
+    from torch import nn
 
 ARGUMENT = "routing_pass"
 """The keyword argument that carries the pass through the model."""
@@ -26,22 +26,24 @@ class RoutingPass:
     """One forward pass, seen from the routed modules.
 
     `expert_rows[e]` is how many consecutive rows task expert e gets, for batches ordered by
-    expert; None where tasks play no role. `recorded` holds by layer what the router decided.
+    expert; None where tasks play no role. `lengths` are the rows of each sequence, in order; None
+    lets routers that choose within sequences take all rows as one. `recorded` holds by layer what
+    the router decided.
     """
 
     expert_rows: list[int] | None = None
-    recorded: dict[int, tuple[Tensor, Tensor]] = field(default_factory=dict)
+    lengths: list[int] | None = None
+    recorded: dict[int, Decision] = field(default_factory=dict)
 
-    def record(self, layer: int, probabilities: Tensor, assignments: Tensor) -> None:
+    def record(self, layer: int, decision: Decision) -> None:
         """Keep a layer's decision, the first time only: recomputation does not count twice."""
-        self.recorded.setdefault(layer, (probabilities, assignments))
+        self.recorded.setdefault(layer, decision)
 
     def output(self) -> RouterOutput | None:
         """What the routers reported, in the order of layers; None without routers."""
         if not self.recorded:
             return None
-        layers = [self.recorded[layer] for layer in sorted(self.recorded)]
-        return RouterOutput([p for p, _ in layers], [a for _, a in layers])
+        return RouterOutput.of([self.recorded[layer] for layer in sorted(self.recorded)])
 
 
 class RoutingContext:

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from embedexp.config.errors import UserError
-
-from .experts import MixtureOfExperts
-from .placement import replace, routed_blocks
+from .token_choice import route_tokens
 
 if TYPE_CHECKING:
     import torch
@@ -29,28 +26,9 @@ def apply(
     Raises:
         UserError: more experts per token than experts, or a bad placement.
     """
-    if option.top_k > option.num_experts:
-        raise UserError(
-            f"routing.top_k={option.top_k} is more than routing.num_experts={option.num_experts}",
-            hint="a token can meet each expert once",
-        )
-    for layer, block, family in routed_blocks(model, option.placement):
-        replace(
-            block,
-            family.mlp,
-            lambda dense, layer=layer: MixtureOfExperts(  # type: ignore[misc]
-                dense,
-                model.config.hidden_size,
-                num_experts=option.num_experts,
-                top_k=option.top_k,
-                renormalize=option.renormalize,
-                router_std=option.router_std,
-                layer=layer,
-                context=context,
-                generator=generator,
-            ),
-        )
-        context.watch(block)
+    route_tokens(
+        option, model, context, generator, top_k=option.top_k, renormalize=option.renormalize
+    )
 
 
 def experts_by_task(option: MoE) -> None:

@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from embedexp.config.errors import UserError
+from embedexp.config.errors import UserError, shorten
 
 from .environment import environment, write_environment
 from .failure import FailureKind, failure_kind
@@ -139,8 +139,19 @@ class RunDirectory:
         Keys that do not count for the signature may change from one start to the next.
 
         Raises:
-            UserError: the directory holds another experiment's config.
+            UserError: the directory holds another experiment's config, or can't be written.
         """
+        try:
+            self._freeze(config)
+        except OSError as error:
+            runs, name = shorten(config.paths.runs, 60), shorten(config.name, 60)
+            raise UserError(
+                f"{shorten(self.path, 100)} can't be written: {error.strerror}",
+                where=f"paths.runs={runs}, name={name}",
+                hint="set paths.runs to a folder in which you may write; shorten a long name",
+            ) from None
+
+    def _freeze(self, config: Config) -> None:
         # `rerun` is a wish about one command, not a part of what later ones should continue.
         text = config.model_copy(update={"rerun": False}).to_yaml()
         if self.config_file.exists():

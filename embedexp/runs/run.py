@@ -43,12 +43,17 @@ class Run:
 
     @property
     def scores(self) -> dict[str, list[dict[str, Any]]]:
-        """Scores "before" and "after": lists of {task, type, metric, value, ...}, maybe empty."""
-        scores: dict[str, list[dict[str, Any]]] = {"before": [], "after": []}
-        if self.directory.scores_file.exists():
+        """Scores "before" and "after": lists of {task, type, metric, value, ...}, maybe empty.
+
+        A damaged file has none: in a table of many runs, one must not hide the others.
+        """
+        try:
             content = json.loads(self.directory.scores_file.read_bytes())
-            scores |= {key: content[key] for key in scores if key in content}
-        return scores
+            found = {key: content[key] for key in ("before", "after")}
+            whole = all("value" in score for scores in found.values() for score in scores)
+        except (OSError, ValueError, TypeError, KeyError):
+            whole = False
+        return found if whole else {"before": [], "after": []}
 
     def metrics(self) -> list[dict[str, Any]]:
         """The lines of `metrics.jsonl`, in order."""

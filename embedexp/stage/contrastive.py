@@ -9,10 +9,12 @@ import torch
 
 from embedexp import data, negatives
 from embedexp.config.errors import UserError
+from embedexp.config.training_checks import unfilled
 from embedexp.data.tokenise import tokenise
 from embedexp.embedding import build_embedder, load
 from embedexp.evaluation import ScoreFile
 from embedexp.evaluation.plots import plot_run
+from embedexp.evaluation.router_plot import plot_routing
 from embedexp.training import tracking
 from embedexp.training.fit import fit
 
@@ -33,12 +35,14 @@ PHASES: tuple[Literal["before", "after"], ...] = ("before", "after")
 
 
 def device(config: Config) -> str:
-    """The torch device of `compute`.
+    """The torch device of `compute`, with the threads that it asks for.
 
     Raises:
         UserError: `compute=gpu` on a machine without one.
     """
     if config.compute.name == "cpu":
+        if config.compute.threads:
+            torch.set_num_threads(config.compute.threads)
         return "cpu"
     if not torch.cuda.is_available():
         raise UserError(
@@ -47,10 +51,25 @@ def device(config: Config) -> str:
     return "cuda"
 
 
+def require_filled(config: Config, corpus: data.Corpus) -> None:
+    """Check batches against data that had to be read to be counted.
+
+    Raises:
+        UserError: there are fewer examples than a batch holds; it would repeat some, which are
+            no negatives of each other, and teach nothing.
+    """
+    counted = [(dataset.name, dataset.task, len(dataset)) for dataset in corpus.train]
+    if problem := unfilled(config.batching, counted):
+        raise UserError(problem.message, hint=problem.fix)
+
+
 def run(config: Config, directory: RunDirectory, stop: StopRequest, screen: Screen) -> None:
-    """Train the composed embedder and leave its model, scores, metrics and plot in `directory`."""
+    """Train the composed embedder and leave its model, scores, metrics and plots in `directory`."""
     place = device(config)
-    corpus = negatives.attach(config.negatives, data.load(config.data))
+    corpus = data.load(config.data)
+    require_filled(config, corpus)
+    corpus = negatives.attach(config.negatives, corpus)
+    stop.check()
     tracker = tracking.start(config, directory.path)
     try:
         if directory.model.is_dir():  # a model is saved whole, after the last step
@@ -64,6 +83,7 @@ def run(config: Config, directory: RunDirectory, stop: StopRequest, screen: Scre
             tokenised = tokenise(
                 corpus, embedder.text_tokenizer, config.embedding, config.paths.cache
             )
+            stop.check()
             directory.update(message="training", total_steps=config.training.steps)
             fit(
                 config,
@@ -76,7 +96,8 @@ def run(config: Config, directory: RunDirectory, stop: StopRequest, screen: Scre
                 track=tracker,
             )
             embedder.save(directory.model)
-        screen.say("scoring the trained model")
+        if config.evaluation.name != "none":
+            screen.say("scoring the trained model")
         scores = measure(config, embedder, directory, corpus.heldout, "after", stop, screen)
         tracker.summary({f"scores/{score.task}": score.value for score in scores})
         plot_run(
@@ -85,6 +106,7 @@ def run(config: Config, directory: RunDirectory, stop: StopRequest, screen: Scre
             directory.path / "plot.png",
             title=directory.name,
         )
+        plot_routing(directory.metrics.read(), directory.path / "routing.png", title=directory.name)
     finally:
         tracker.close()
     _forget(directory.checkpoints)

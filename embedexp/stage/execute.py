@@ -46,8 +46,7 @@ def _execute(config: Config, directory: RunDirectory, screen: Screen) -> None:
 
     # Before the heavy imports: a mistake is seen, and can be stopped, in the first second.
     screen.say(brief(config))
-    for warning in config.warnings:
-        screen.say(f"warning: {warning}")
+    for warning in config.warnings:  # on the screen with the rest of the brief already
         log.warning("%s", warning)
     fingerprint = data_fingerprint(config)
     directory.start(config.stage.name, seed=config.seed)
@@ -56,6 +55,7 @@ def _execute(config: Config, directory: RunDirectory, screen: Screen) -> None:
         with stop.listening():
             # Imported first: devices and thread counts are known once torch is loaded.
             stage = implementation("stage", config.stage.name)
+            stop.check()
             directory.record_environment(seed=config.seed, data_fingerprint=fingerprint)
             stage.run(config, directory, stop, screen)
     except InterruptedRunError as interruption:
@@ -82,6 +82,8 @@ def _report(run: Run, screen: Screen) -> None:
     screen.say(f"run      {run.path}")
     if run.directory.model.is_dir():
         screen.say(f"model    {run.directory.model}  (SentenceTransformer loads it)")
+    elif run.config.stage.name != "evaluate":
+        screen.say("model    deleted; rerun=true makes it again")
     plot = run.path / "plot.png"
     if plot.is_file():
         screen.say(f"plot     {plot}")

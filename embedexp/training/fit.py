@@ -8,7 +8,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Literal
 
 import lightning as L
-import torch
 from lightning.fabric.plugins.environments.lightning import LightningEnvironment
 
 from embedexp import batching, loss, mask_schedule, routing
@@ -75,15 +74,13 @@ def fit(
         embedder,
         loss.build(config.loss),
         mask_schedule.build(config.mask_schedule).progress,
-        partial(routing.auxiliary, config.routing),
+        partial(routing.auxiliary_terms, config.routing),
     )
     start = checkpoint.latest(folder)
     first_step = checkpoint.step_of(start) if start else 0
     if start:
         log.info("resuming from %s", start)
     recorder.metrics.truncate(first_step)
-    if config.compute.name == "cpu" and config.compute.threads:
-        torch.set_num_threads(config.compute.threads)
     with warnings.catch_warnings():
         # Lightning advises on loaders and loggers that this run sets on purpose.
         warnings.filterwarnings("ignore", module="lightning.*")

@@ -45,7 +45,8 @@ class StopRequest:
             os._exit(130)  # asked twice at the keyboard: go at once, the last checkpoint holds
         self.signal = signal.Signals(number)
         if number == signal.SIGINT:
-            print("\nstopping after this step (again to stop at once)", file=sys.stderr, flush=True)
+            words = "\nstopping at the next safe place (again to stop at once)"
+            print(words, file=sys.stderr, flush=True)
 
     def take_signals(self) -> None:
         """Handle signals from now on, whoever did before; only the main thread can."""

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import lightning as L
 
+from embedexp.routing import router_statistics
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
@@ -55,7 +57,8 @@ class Recording(L.Callback):
     """Measures steps and tells the recorder, the tracker and the screen.
 
     `samples_per_second` counts examples (a query with its positive and hard negatives) over the
-    last 20 steps; `tokens` counts real tokens of the step.
+    last 20 steps; `tokens` counts real tokens of the step. `router` holds the statistics of learned
+    routers, and in the last line `load`, each expert's share since the first step, layer by layer.
     """
 
     def __init__(
@@ -92,19 +95,25 @@ class Recording(L.Callback):
             return
         terms = {name: float(value) for name, value in pl_module.latest.items()}
         loss, norm = terms.pop("loss"), terms.pop("gradient_norm")
-        line = {
+        line: dict[str, Any] = {
             "step": step,
             "loss": loss,
             "terms": terms,
             "gradient_norm": norm,
             "tasks": sorted(set(batch.tasks)),
-            "learning_rate": trainer.optimizers[0].param_groups[0]["lr"],
+            "learning_rate": pl_module.learning_rate,
             "samples_per_second": rate,
             "tokens": int(batch.tokens.input_ids.numel()),
         }
+        router = {} if pl_module.router is None else router_statistics(pl_module.router)
+        if router:
+            line["router"] = dict(router)
+            if step == total:  # once: for each layer and expert it is too much for every step
+                line["router"]["load"] = pl_module.router_load.shares()
         self.recorder.metrics.append(line)
         self.recorder.update(step=step, total_steps=total, rate=rate, eta_seconds=eta)
         flat = {"loss": loss, **{f"terms/{k}": v for k, v in terms.items()}}
+        flat |= {f"router/{k}": v for k, v in router.items()}
         flat |= {
             k: line[k] for k in ("gradient_norm", "learning_rate", "samples_per_second", "tokens")
         }

@@ -51,10 +51,23 @@ def test_a_run_directory_holds_everything(finished):
     assert len(finished.scores["before"]) == len(finished.scores["after"])
 
 
+def test_the_learning_rate_of_a_step_is_the_one_it_was_taken_with(finished):
+    rates = [line["learning_rate"] for line in finished.metrics()]
+    falling = [1e-3 * (1 - done / 10) for done in range(10)]
+    assert rates == pytest.approx([0.5e-3, 1e-3, *falling])
+
+
 def test_the_frozen_config_is_the_experiment(finished):
     config = Config.load(finished.path / "config.yaml")
     assert finished.path.name == config.run_name
     assert config.signature == finished.path.name.rpartition("-")[2]
+
+
+def test_a_run_without_evaluation_speaks_of_none(tmp_path, capsys):
+    options = [item for item in overrides(tmp_path) if not item.startswith("evaluation.")]
+    run = embedexp.run(embedexp.compose([*options, "evaluation=none"]))
+    assert run.scores == {"before": [], "after": []}
+    assert "scoring" not in capsys.readouterr().out
 
 
 def test_a_finished_run_is_reused_and_rerun_gives_the_same_bits(finished):

@@ -6,7 +6,21 @@ from typing import TYPE_CHECKING, Any
 
 from embedexp.config.errors import UserError, nearest
 
-from . import bert, llama
+from . import (
+    bert,
+    deepseek,
+    jina_embeddings_v3,
+    llama,
+    mistral,
+    mixtral,
+    modernbert,
+    nomic_bert,
+    olmoe,
+    qwen2,
+    qwen2_moe,
+    qwen3,
+    xlm_roberta,
+)
 from .family import Family, LayerCounts, ModelCounts
 
 if TYPE_CHECKING:
@@ -15,8 +29,23 @@ if TYPE_CHECKING:
 __all__ = ["FAMILIES", "Family", "LayerCounts", "ModelCounts", "family_of", "lacks"]
 
 FAMILIES: Mapping[str, Family] = {
-    family.model_type: family for family in (bert.FAMILY, llama.FAMILY)
-}
+    family.model_type: family
+    for family in (
+        bert.FAMILY,
+        deepseek.FAMILY,
+        jina_embeddings_v3.FAMILY,
+        llama.FAMILY,
+        mistral.FAMILY,
+        mixtral.FAMILY,
+        modernbert.FAMILY,
+        nomic_bert.FAMILY,
+        olmoe.FAMILY,
+        qwen2.FAMILY,
+        qwen2_moe.FAMILY,
+        qwen3.FAMILY,
+        xlm_roberta.FAMILY,
+    )
+} | {deepseek.PUBLISHED: deepseek.FAMILY}
 
 
 def family_of(architecture: Mapping[str, Any]) -> Family:

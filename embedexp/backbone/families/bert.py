@@ -43,6 +43,7 @@ def count(architecture: Mapping[str, Any]) -> ModelCounts:
             attention=4 * (width * width + width),
             mlp=2 * width * inner + inner + width,
             norms=2 * norm,
+            mlp_biases=inner + width,
         ),
     )
 

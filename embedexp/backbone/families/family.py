@@ -13,20 +13,31 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class LayerCounts:
-    """Parameters of one block, by part."""
+    """Parameters of one block, by part; `idle` of the MLP's are not met by a single token."""
 
     attention: int
     mlp: int
     norms: int
+    idle: int = 0
+    mlp_biases: int = 0
+    """How many of the MLP's parameters are biases."""
 
 
 @dataclass(frozen=True)
 class ModelCounts:
-    """Parameters of a dense model: embedding tables, what else lies outside blocks, one block."""
+    """Parameters of a model: embedding tables, what else lies outside blocks, one block.
+
+    `special` are the blocks, by 0-based layer, that differ from the others.
+    """
 
     embedding: int
     outside: int
     layer: LayerCounts
+    special: Mapping[int, LayerCounts] = field(default_factory=dict)
+
+    def of(self, layer: int) -> LayerCounts:
+        """Parameters of the block of a 0-based layer."""
+        return self.special.get(layer, self.layer)
 
 
 def no_preparation(block: nn.Module) -> None:
@@ -43,7 +54,9 @@ class Family:
     `dropout` and `attention_dropout` are the configuration's names for them, None where the
     family has none. `max_positions` is the configuration's name for the size of an absolute
     position table, None where positions are relative.
-    `model_arguments` are given to the model's class.
+    `model_arguments` are given to the model's class. `positions_after_padding` says that the first
+    position is the padding index + 1, not 0. `own_experts` says that the MLPs are experts already.
+    `plain` is false where transformers' `AutoModel` does not know the family.
     """
 
     model_type: str
@@ -57,3 +70,10 @@ class Family:
     count: Callable[[Mapping[str, Any]], ModelCounts]
     prepare: Callable[[nn.Module], None] = no_preparation
     model_arguments: Mapping[str, Any] = field(default_factory=dict)
+    positions_after_padding: bool = False
+    own_experts: bool = False
+    plain: bool = True
+
+    def first_position(self, architecture: Mapping[str, Any]) -> int:
+        """The position id of a text's first token; transformers' padding index is 1 if unstated."""
+        return int(architecture.get("pad_token_id", 1)) + 1 if self.positions_after_padding else 0

@@ -19,13 +19,15 @@ def count(architecture: Mapping[str, Any]) -> ModelCounts:
     attention = 2 * width * heads * head + 2 * width * key_heads * head
     if architecture.get("attention_bias"):
         attention += (heads + 2 * key_heads) * head + width
-    mlp = 3 * width * inner
+    mlp, mlp_biases = 3 * width * inner, 0
     if architecture.get("mlp_bias"):
-        mlp += 2 * inner + width
+        mlp_biases = 2 * inner + width
     return ModelCounts(
         embedding=architecture["vocab_size"] * width,
         outside=width,
-        layer=LayerCounts(attention=attention, mlp=mlp, norms=2 * width),
+        layer=LayerCounts(
+            attention=attention, mlp=mlp + mlp_biases, norms=2 * width, mlp_biases=mlp_biases
+        ),
     )
 
 

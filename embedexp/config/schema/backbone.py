@@ -15,6 +15,22 @@ class Package(Option):
     sha256: str = field("checksum of its model.safetensors", pattern="^[0-9a-f]{64}$")
 
 
+class Rotary(Option):
+    """Rotary positions in the place of a table of absolute ones."""
+
+    base: float = field("wavelengths grow from 2 pi to 2 pi times this", gt=1)
+    max_length: int = field("longest text", unit="tokens", ge=3)
+
+
+class LoRA(Option):
+    """Low-rank adapters, trained in the place of the weights and merged into them on export."""
+
+    rank: int = field("columns of the two factors of each update", ge=1)
+    alpha: float = field("updates are scaled by alpha / rank", gt=0)
+    dropout: float = field("dropout before the adapters in training", ge=0, lt=1)
+    targets: list[str] = field("linear layers, by the end of their names, or all", min_length=1)
+
+
 class Backbone(Option):
     """The transformer that turns tokens into hidden states."""
 
@@ -25,6 +41,8 @@ class Backbone(Option):
     package: Package | None = field("a package that carries the same files")
     tokenizer: str | None = field("hub name, local folder, builtin, or null for the source's")
     layers: int | None = field("keep only the first so many layers", unit="layers", ge=1)
+    positions: Rotary | None = field("null keeps the model's own, else rotary ones replace them")
+    lora: LoRA | None = field("null trains all weights, else low-rank adapters only")
     dropout: float = field("hidden dropout in training", ge=0, lt=1)
     attention_dropout: float = field("dropout on attention weights in training", ge=0, lt=1)
     dtype: Literal["float32", "bfloat16"] = field("type of the weights")

@@ -21,11 +21,30 @@ class Causal(Option):
     name: Literal["causal"] = field("option")
 
 
+Form = Literal["column", "row", "printed", "literal"]
+
+
 class Linear(Option):
     """Soft mask from causal to bidirectional, in proportion to training progress."""
 
     name: Literal["linear"] = field("option")
-    form: Literal["column", "row", "printed", "literal"] = field("reading of the weight c_ij")
+    form: Form = field("reading of the weight c_ij")
 
 
-MaskSchedule = Annotated[Bidirectional | Causal | Linear, Field(discriminator="name")]
+class Accelerating(Option):
+    """Soft mask from causal to bidirectional, with the square of training progress."""
+
+    name: Literal["accelerating"] = field("option")
+    form: Form = field("reading of the weight c_ij")
+
+
+class Decelerating(Option):
+    """Soft mask from causal to bidirectional, fast at first."""
+
+    name: Literal["decelerating"] = field("option")
+    form: Form = field("reading of the weight c_ij")
+
+
+MaskSchedule = Annotated[
+    Bidirectional | Causal | Linear | Accelerating | Decelerating, Field(discriminator="name")
+]

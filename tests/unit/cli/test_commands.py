@@ -184,3 +184,10 @@ def test_wrong_arguments_of_a_command_are_told_briefly(arguments: list[str], cap
     error = capsys.readouterr().err
     assert len(error.splitlines()) <= 3
     assert f"help {arguments[0]}" in error
+
+
+def test_a_terminal_of_few_characters_gets_escapes(here: Path, monkeypatch) -> None:
+    bytes_written = io.BytesIO()
+    monkeypatch.setattr("sys.stdout", io.TextIOWrapper(bytes_written, encoding="ascii"))
+    assert main(["show", *SMALL, "paths.runs='rüns'"]) == 0
+    assert b"r\\xfcns/experiment-" in bytes_written.getvalue()

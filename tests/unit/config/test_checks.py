@@ -72,6 +72,32 @@ CONTRADICTIONS: list[tuple[list[str], str, list[str]]] = [
     (["backbone.architecture.hidden_size=wide"], "is no size", []),
     (["backbone=tiny", "backbone.weights=pretrained"], "names nothing to load", ["backbone=tiny"]),
     (["backbone=tiny", "backbone.tokenizer=null"], "no tokenizer", ["backbone=tiny"]),
+    (
+        ["embedding.prompts.clustering='{task}: {text}'"],
+        "embedding.prompts.clustering has the placeholder {task}",
+        ["embedding.prompts.clustering='topic: {text}'"],
+    ),
+    (
+        ["embedding.prompts.clustering='{text} {text}'"],
+        "{text} 2 times",
+        ["embedding.prompts.clustering='{text} ...'"],
+    ),
+    (
+        ["backbone=tiny_llama", "embedding=cls", "mask_schedule=causal"],
+        "sees only itself",
+        ["backbone=tiny_llama", "embedding=last_token", "mask_schedule=causal"],
+    ),
+    (["embedding=moee"], "has no routers", ["embedding=moee", "routing=moe"]),
+    (
+        ["embedding=moee", "embedding.source=hidden_state", "embedding.router=logits"],
+        "embedding.router=logits has no effect",
+        ["embedding=moee", "embedding.source=hidden_state"],
+    ),
+    (
+        ["embedding=moee", "routing=moe", "embedding.source=routing_weights", "embedding.alpha=2"],
+        "embedding.alpha=2.0 has no effect",
+        ["embedding=moee", "routing=moe", "embedding.source=sum", "embedding.alpha=2"],
+    ),
     (["backbone.source=./no/such/folder"], "does not exist", []),
     (["stage=merge"], "merge=none", []),
     (["stage=evaluate", "stage.model=./nowhere"], "does not exist", []),
@@ -81,9 +107,9 @@ CONTRADICTIONS: list[tuple[list[str], str, list[str]]] = [
         "training.steps=5 has no effect in stage=evaluate",
         ["stage=evaluate", "stage.model=m"],
     ),
-    (["data=jsonl", "data.path=nowhere.jsonl"], "is not a file", []),
+    (["data=jsonl", "data.path=nowhere.jsonl"], "does not exist", []),
     (["data=debian", "data.lists=nowhere"], "is not a folder", []),
-    (["negatives=mined_file", "negatives.path=nowhere"], "is not a file", []),
+    (["negatives=mined_file", "negatives.path=nowhere"], "does not exist", []),
     (["data.max_examples=50"], "batching.size=64 is more than the 50", ["data.max_examples=64"]),
     (["+provenance.loss_temprature=ours"], "no key of this experiment", ["+provenance.loss=ours"]),
 ]
@@ -125,6 +151,8 @@ def test_the_fix_for_a_loss_is_an_override_that_works() -> None:
     [
         (["mask_schedule=linear"], "starts causal, but minilm was never trained so"),
         (["mask_schedule=causal"], "is causal throughout"),
+        (["embedding.exclude_instruction=true"], "has no effect without prompts"),
+        (["embedding=moee", "routing=moe", "embedding.standardize=batch"], "depends on the texts"),
         (["routing=mote", "data.tasks=[retrieval]"], "classification, clustering see no training"),
         (["training.steps=5", "optimizer.warmup_steps=7"], "before its 7 steps of warm-up"),
     ],

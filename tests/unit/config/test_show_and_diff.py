@@ -112,3 +112,14 @@ def test_diff_of_equal_experiments_says_so() -> None:
 def test_counts_read_as_people_say_them() -> None:
     counts = [7, 999, 1000, 22_565_376, 999_600, 1_503_000_000]
     assert [human(count) for count in counts] == ["7", "999", "1k", "22.6M", "1M", "1.5B"]
+
+
+def test_the_embedding_is_told_with_all_that_makes_it() -> None:
+    plain = show(compose(["+prompts=nomic"]))
+    assert "without the instruction" not in plain
+    assert "search_query='search_query: '" in plain
+    excluded = show(compose(["+prompts=nomic", "embedding.exclude_instruction=true"]))
+    assert "mean without the instruction" in excluded
+    moee = ["routing=moe", "embedding=moee", "embedding.source=sum", "embedding.alpha=2"]
+    words = " ".join(show(compose(moee)).split())
+    assert "moee, the sum of their cosines (router probabilities, last token; alpha 2)" in words

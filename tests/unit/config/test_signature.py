@@ -120,8 +120,8 @@ def test_the_content_of_mined_negatives_counts(tmp_path: Path) -> None:
         (tmp_path / name).write_text(text)
         return compose(["negatives=mined_file", f"negatives.path={tmp_path / name}"]).signature
 
-    assert signed("a", "{}") == signed("b", "{}")
-    assert signed("b", "{} ") != signed("a", "{}")
+    assert signed("a.jsonl", "{}") == signed("b.jsonl", "{}")
+    assert signed("b.jsonl", "{} ") != signed("a.jsonl", "{}")
 
 
 def test_a_changed_copy_has_its_own_identity() -> None:
@@ -149,19 +149,24 @@ if __name__ == "__main__":
     print(f"pinned {len(EXPERIMENTS)} signatures in {GOLDEN.name}")
 
 
-def test_the_content_of_a_local_model_counts(tmp_path: Path) -> None:
-    folder = tmp_path / "model"
-    folder.mkdir()
-    (folder / "config.json").write_text("{}")
-    weights = folder / "model.safetensors"
+@pytest.mark.parametrize("whole", [2**30, 0], ids=["whole", "in samples"])
+def test_the_content_of_a_local_model_counts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, whole: int
+) -> None:
+    import numpy as np
+    from safetensors.numpy import save_file
+
+    monkeypatch.setattr("embedexp.config.sign._WHOLE_BYTES", whole)
     overrides = ["stage=evaluate", f"stage.model={tmp_path}"]
-    weights.write_bytes(bytes(10_000_000))
-    first = compose(overrides).signature
-    assert compose(overrides).signature == first
-    content = bytearray(10_000_000)
-    content[9_999_999] = 1
-    weights.write_bytes(content)
-    second = compose(overrides).signature
-    weights.write_bytes(b"small")
-    third = compose(overrides).signature
-    assert len({first, second, third}) == 3
+    tensors = {"a": np.zeros(100_000, np.float32), "b": np.zeros((3, 4), np.float32)}
+
+    def signed() -> str:
+        save_file(tensors, tmp_path / "model.safetensors")
+        return compose(overrides).signature
+
+    first = signed()
+    assert signed() == first
+    tensors["b"][0, 1] = 1
+    second = signed()
+    tensors["a"] = tensors["a"][:-1]
+    assert len({first, second, signed()}) == 3

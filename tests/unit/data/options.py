@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from embedexp.config.schema.data import Builtin, BuiltinWeights, Columns, Debian, Jsonl, StdlibCode
-from embedexp.config.schema.embedding import Embedding, Prompts
+from embedexp.config.schema.embedding import Mean, Prompts
 
 WEIGHTS = {
     "wordnet_definitions": 4.0,
@@ -48,10 +48,11 @@ def stdlib_code(holdout: int = 0, max_examples: int | None = None) -> StdlibCode
     return StdlibCode(name="stdlib_code", holdout=holdout, max_examples=max_examples)
 
 
-def embedding(query_tokens: int = 16, document_tokens: int = 32, **prompts: str) -> Embedding:
+def embedding(query_tokens: int = 16, document_tokens: int = 32, **prompts: str) -> Mean:
     names = ("search_query", "search_document", "classification", "clustering")
-    return Embedding(
+    return Mean(
         name="mean",
+        exclude_instruction=False,
         normalize=True,
         width=None,
         query_tokens=query_tokens,

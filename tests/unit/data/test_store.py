@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from embedexp.config.errors import UserError
 from embedexp.data import store as module
 from embedexp.data import vendored
 from embedexp.data.store import Kind, TokenStore, tokenizer_fingerprint
@@ -131,7 +132,17 @@ def test_files_are_plain_arrays(tmp_path):
     (folder,) = (tmp_path / "tokens").iterdir()
     tokens = np.load(folder / "tokens.npy", allow_pickle=False)
     assert tokens.tolist() == store.flat.tolist()
-    assert json.loads((folder / "store.json").read_text()) == {"sequences": 5, "tokens": 18}
+    described = json.loads((folder / "store.json").read_text())
+    assert (described["sequences"], described["tokens"]) == (5, 18)
+
+
+def test_a_store_damaged_in_place_is_made_again(tmp_path):
+    right = TokenStore.build(KINDS, Words(), tmp_path).flat.tolist()
+    (file,) = (tmp_path / "tokens").glob("*/tokens.npy")
+    content = bytearray(file.read_bytes())
+    content[-4] ^= 1
+    file.write_bytes(content)
+    assert TokenStore.build(KINDS, Words(), tmp_path).flat.tolist() == right
 
 
 @pytest.fixture(scope="module")
@@ -167,3 +178,9 @@ def test_key_is_the_same_in_another_process():
     root = Path(__file__).parents[3]
     there = subprocess.run(command, capture_output=True, text=True, check=True, cwd=root)
     assert there.stdout.strip() == module._key(KINDS, Words())
+
+
+def test_a_cache_that_cannot_be_written_is_the_users_to_mend(tmp_path):
+    (tmp_path / "file").write_text("no folder")
+    with pytest.raises(UserError, match=r"can't be written.*\npaths\.cache="):
+        TokenStore.build(KINDS, Words(), tmp_path / "file")

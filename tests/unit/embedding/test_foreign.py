@@ -40,9 +40,13 @@ def test_newer_and_older_names_of_poolings(folder):
     assert load(folder).config.embedding.name == "last_token"
     pooling.write_text(json.dumps({"pooling_mode_lasttoken": True}))
     assert load(folder).config.embedding.name == "last_token"
+    pooling.write_text(json.dumps({"pooling_mode_cls_token": True}))
+    assert load(folder).config.embedding.name == "cls"
+    pooling.write_text(json.dumps({"embedding_dimension": 128, "pooling_mode": "weightedmean"}))
+    assert load(folder).config.embedding.name == "weighted_mean"
     for content in (
         {"pooling_mode": "max"},
-        {"pooling_mode_cls_token": True},
+        {"pooling_mode_max_tokens": True},
         {"pooling_mode_mean_tokens": True, "pooling_mode_max_tokens": True},
     ):
         pooling.write_text(json.dumps(content))

@@ -75,3 +75,17 @@ def test_table_shows_names_as_they_are_and_in_full_on_80_columns() -> None:
 def test_mean_over_tasks() -> None:
     assert mean([score("a", 0.25), score("b", 0.75)]) == 0.5
     assert mean([]) is None
+
+
+@pytest.mark.parametrize(
+    "text", ["", "[]", "null", '{"before": [', '{"before": [{"task": "a"}], "after": []}']
+)
+def test_damaged_file_counts_as_empty_and_is_written_anew(
+    tmp_path: Path, text: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    file = ScoreFile(tmp_path)
+    file.path.write_text(text)
+    assert file.read("before") == file.read("after") == []
+    assert "can't be read" in caplog.text
+    file.write("after", [score("a", 0.5)], {})
+    assert file.read("after") == [score("a", 0.5)]

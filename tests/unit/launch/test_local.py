@@ -139,3 +139,12 @@ def test_cores_are_divided_among_processes(monkeypatch: pytest.MonkeyPatch) -> N
     assert thread_variables(16)["OMP_NUM_THREADS"] == "1"
     monkeypatch.setenv("OMP_NUM_THREADS", "3")
     assert thread_variables(2)["OMP_NUM_THREADS"] == "3"
+
+
+def test_the_users_number_of_threads_goes_for_every_library(monkeypatch) -> None:
+    for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "RAYON_NUM_THREADS"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("OMP_NUM_THREADS", "77")
+    assert set(thread_variables(1).values()) == {"77"}
+    monkeypatch.setenv("MKL_NUM_THREADS", "78")
+    assert thread_variables(1)["MKL_NUM_THREADS"] == "78"

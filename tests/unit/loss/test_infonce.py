@@ -115,6 +115,56 @@ def test_a_hard_negative_that_is_the_positive_of_a_query_is_left_out():
     assert dropped.item() == pytest.approx(by_hand(Q, P, N[:, None], 0.5, own, mask=mask))
 
 
+@pytest.mark.parametrize("denominator", TERMS)
+def test_a_text_is_never_its_own_negative_where_ids_are_shared(denominator):
+    # Pairs (1, 2), (2, 3), (4, 5), (6, 1): text 1 is a query and a positive, and so is text 2.
+    first, second = torch.tensor([1, 2, 4, 6]), torch.tensor([2, 3, 5, 1])
+    hard_ids = torch.tensor([[4], [20], [21], [2]])
+    pairs = {
+        "other_positives": [(i, j) for i in range(4) for j in range(4) if first[i] == second[j]],
+        "other_queries": [(i, j) for i in range(4) for j in range(4) if second[i] == first[j]],
+        "other_documents": [(i, j) for i in range(4) for j in range(4) if first[i] == second[j]],
+        # Those of the query itself, and of its positive, which are left out without sharing too.
+        "other_hard_negatives": [
+            (i, j) for i in range(4) for j in range(4) if hard_ids[j, 0] in (first[i], second[i])
+        ],
+        "own_hard_negatives": [],
+    }[denominator]
+    left, right = {
+        "other_positives": (Q, P),
+        "other_queries": (Q, Q),
+        "other_documents": (P, P),
+    }.get(denominator, (Q, N))
+    expected = 0.0
+    for i in range(4):
+        positive = cosine(Q[i], P[i])
+        others = [i] if denominator == "own_hard_negatives" else [j for j in range(4) if j != i]
+        terms = [cosine(left[i], right[j]) for j in others if (i, j) not in pairs]
+        expected += math.log(1 + sum(math.exp((term - positive) / 0.5) for term in terms)) / 4
+    arguments = {"query_ids": first, "positive_ids": second, "hard_negative_ids": hard_ids}
+    arguments |= {"temperature": 0.5, "denominator": [denominator]}
+    value = info_nce(Q, P, N[:, None], shared_ids=True, **arguments)
+    assert value.item() == pytest.approx(expected)
+    apart = info_nce(Q, P, N[:, None], **arguments)
+    assert (apart > value) == (denominator != "own_hard_negatives")
+
+
+def test_training_batches_share_ids_between_queries_and_documents():
+    from embedexp.batching.collate import TrainingBatch
+    from embedexp.batching.token_batch import TokenBatch
+    from embedexp.loss.infonce import InfoNCELoss
+
+    none = torch.empty(2, 0, dtype=torch.int64)
+    tokens = TokenBatch.pack([[1]] * 4, [0] * 4, [0, 0, 1, 1])
+    keys = torch.tensor([1, 2]), torch.tensor([2, 3])  # pairs (1, 2) and (2, 3)
+    batch = TrainingBatch(tokens, ("retrieval",) * 2, *keys, none, none, None)
+    vectors = torch.cat([Q[:2], P[:2]])
+    value = InfoNCELoss(0.5, ["other_positives"])(vectors, batch).total
+    positives = [cosine(Q[i], P[i]) for i in (0, 1)]
+    only = math.log(1 + math.exp((cosine(Q[0], P[1]) - positives[0]) / 0.5))
+    assert value.item() == pytest.approx(only / 2)  # query 2 is not pushed from positive 2
+
+
 def test_no_gradient_reaches_what_is_masked():
     hard = N[:, None].clone().requires_grad_()
     mask = torch.tensor([[1], [0], [1], [0]], dtype=torch.bool)

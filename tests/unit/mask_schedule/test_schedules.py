@@ -3,14 +3,23 @@ from __future__ import annotations
 import pytest
 import torch
 
-from embedexp.config.schema.mask_schedule import Bidirectional, Causal, Linear
-from embedexp.mask_schedule import FORMS, build, soft_mask
+from embedexp.config.schema.mask_schedule import (
+    Accelerating,
+    Bidirectional,
+    Causal,
+    Decelerating,
+    Linear,
+)
+from embedexp.mask_schedule import FORMS, SCHEDULES, build, soft_mask
 
 OPTIONS = [
     Bidirectional(name="bidirectional"),
     Causal(name="causal"),
     *(Linear(name="linear", form=form) for form in FORMS),
+    Accelerating(name="accelerating", form="column"),
+    Decelerating(name="decelerating", form="printed"),
 ]
+SOFT = {"linear": Linear, "accelerating": Accelerating, "decelerating": Decelerating}
 
 
 @pytest.fixture(params=OPTIONS, ids=lambda option: f"{option.name}-{getattr(option, 'form', '')}")
@@ -57,7 +66,27 @@ def test_plain_masks_are_named_only_where_the_weights_are_plain(schedule):
             assert not any(torch.equal(weights, other) for other in plain.values())
 
 
-def test_the_option_and_the_public_function_agree():
+@pytest.mark.parametrize(
+    ("name", "alphas"),
+    [
+        ("linear", [0, 0.25, 0.5, 0.75, 1]),
+        ("accelerating", [0, 0.0625, 0.25, 0.5625, 1]),
+        ("decelerating", [0, 0.4375, 0.75, 0.9375, 1]),
+    ],
+)
+def test_alpha_by_hand(name, alphas):
+    schedule = build(SOFT[name](name=name, form="column"))
+    assert [schedule.progress(step, 4) for step in range(5)] == alphas
+    assert schedule.progress(9, 4) == 1  # longer than planned
+
+
+def test_every_soft_schedule_is_known_to_the_public_function():
+    assert set(SCHEDULES) == set(SOFT)
+
+
+@pytest.mark.parametrize("name", SOFT)
+def test_the_option_and_the_public_function_agree(name):
     for form in FORMS:
-        schedule = build(Linear(name="linear", form=form))
-        assert torch.equal(schedule.weights(7, 0.6), soft_mask(7, 0.6, form=form))
+        schedule = build(SOFT[name](name=name, form=form))
+        expected = soft_mask(7, 0.6, schedule=name, form=form)
+        assert torch.equal(schedule.weights(7, schedule.progress(3, 5)), expected)

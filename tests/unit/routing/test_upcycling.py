@@ -122,7 +122,23 @@ def test_tasks_may_share_an_expert():
     experts = {"search_query": 0, "search_document": 0, "classification": 1, "clustering": 1}
     mote = build("tiny", "mote", experts=experts)
     assert {len(m.experts) for m in mote.modules() if isinstance(m, TaskExperts)} == {2}
-    mote(batch([CLASSIFICATION, CLUSTERING])).vectors.sum().backward()
+    mote(batch([CLASSIFICATION, CLUSTERING])).vectors[:, 0].sum().backward()
+    for group in (m for m in mote.modules() if isinstance(m, TaskExperts)):
+        unused, shared = (
+            sum(0.0 if p.grad is None else p.grad.norm().item() for p in expert.parameters())
+            for expert in group.experts
+        )
+        assert unused == 0
+        assert shared > 0
+    with torch.no_grad():
+        for module in (m for m in mote.modules() if isinstance(m, TaskExperts)):
+            for p in module.experts[1].parameters():
+                p.mul_(1.1)
+    same = TokenBatch.pack([[7, 8, 9]] * 4, [0, 1, 2, 3], [0] * 4)
+    query, document, label, cluster = mote(same).vectors
+    torch.testing.assert_close(query, document, atol=1e-6, rtol=0)
+    torch.testing.assert_close(label, cluster, atol=1e-6, rtol=0)
+    assert (query - label).norm() > 1e-3
 
 
 def test_a_task_without_an_expert_is_named():

@@ -12,7 +12,7 @@ from embedexp.config import Config, UserError
 from embedexp.runs import FailureKind, RunDirectory, State
 
 if TYPE_CHECKING:
-    pass
+    from pathlib import Path
 
 Hold = "Callable[[RunDirectory], subprocess.Popen[str]]"
 
@@ -179,3 +179,17 @@ def test_unreadable_status_is_shown_as_such_and_can_be_started_again(
     with run.owned():
         run.start("contrastive")
     assert run.status.state is State.RUNNING
+
+
+def test_a_place_that_cannot_be_written_is_told_in_three_lines(
+    config: Config, tmp_path: Path
+) -> None:
+    (tmp_path / "file").write_text("no folder")
+    paths = config.paths.model_copy(update={"runs": str(tmp_path / "file")})
+    long = config.model_copy(update={"name": "x" * 300})
+    for changed in (config.model_copy(update={"paths": paths}), long):
+        with pytest.raises(UserError, match="can't be written: ") as caught:
+            RunDirectory.of(changed).freeze(changed)
+        lines = str(caught.value).splitlines()
+        assert len(lines) == 3
+        assert max(map(len, lines)) < 200

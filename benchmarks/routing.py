@@ -1,0 +1,179 @@
+"""Forward and backward of one layer of routed experts, against dense MLPs and transformers.
+
+    python benchmarks/routing.py [--tokens 4096 1024] [--repeats 9] [--threads 1] [--tiny]
+
+The dense MLP gets k times the tokens, the experts' work without routing. transformers' experts are
+those of OLMoE (gated, no biases), in each implementation that fits into memory; ours are measured
+with the same gated MLP, and with the two-matrix one of BERT. Variants take turns, so that a busy
+moment hits all alike; the table shows medians, and the median over turns of the ratio to the dense
+MLP of the same kind. On a CPU it is processor time that is measured, on a GPU the clock.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import time
+from typing import TYPE_CHECKING
+
+import torch
+from torch import nn
+from transformers import LlamaConfig, OlmoeConfig
+from transformers.models.llama.modeling_llama import LlamaMLP
+from transformers.models.olmoe.modeling_olmoe import OlmoeSparseMoeBlock
+
+from embedexp.backbone.mlp import MLP
+from embedexp.config.schema.routing import MoE
+from embedexp.routing.context import RoutingContext
+from embedexp.routing.experts import MixtureOfExperts
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from torch import Tensor
+
+EXPERTS = 8
+ROOM = 12 * 2**30
+"""Bytes that a copy of each token's experts may take (transformers' batched_mm makes one)."""
+
+
+def gated(width: int, inner: int) -> nn.Module:
+    """Three matrices, no biases."""
+    return LlamaMLP(LlamaConfig(hidden_size=width, intermediate_size=inner))
+
+
+def two_matrices(width: int, inner: int) -> nn.Module:
+    """Two matrices with biases and a GELU."""
+    return MLP(nn.Linear(width, inner), nn.GELU(), nn.Linear(inner, width))
+
+
+def ours(dense: nn.Module, width: int, top_k: int) -> nn.Module:
+    """Our layer, upcycled from a dense MLP."""
+    option = MoE(
+        name="moe",
+        num_experts=EXPERTS,
+        top_k=top_k,
+        placement="every",
+        renormalize="topk",
+        biases="per_expert",
+        router_init="normal",
+        router_std=0.02,
+        z_loss_coefficient=0.0,
+        balance_coefficient=0.0,
+        balance_normalization="switch",
+    )
+    return MixtureOfExperts(
+        dense,
+        width,
+        option,
+        top_k=top_k,
+        renormalize="topk",
+        biased_selection=False,
+        layer=0,
+        context=RoutingContext(),
+    )
+
+
+def theirs(width: int, inner: int, top_k: int, implementation: str) -> nn.Module:
+    """OLMoE's layer of transformers, with the named implementation of its experts."""
+    config = OlmoeConfig(
+        hidden_size=width,
+        intermediate_size=inner,
+        num_local_experts=EXPERTS,
+        num_experts=EXPERTS,
+        num_experts_per_tok=top_k,
+        norm_topk_prob=True,
+    )
+    config._experts_implementation = implementation
+    block = OlmoeSparseMoeBlock(config)
+    for parameter in block.parameters():
+        nn.init.normal_(parameter, std=0.02)
+    return block
+
+
+def step(layer: nn.Module, rows: Tensor) -> Callable[[], None]:
+    """One forward and backward pass, the gradient of the rows included."""
+    rows = rows.clone().requires_grad_()
+    grad = torch.randn_like(rows)
+
+    def run() -> None:
+        layer.zero_grad(set_to_none=True)
+        rows.grad = None
+        layer(rows).backward(grad)
+
+    return run
+
+
+def variants(
+    width: int, inner: int, tokens: int, top_k: int, device: str
+) -> dict[str, list[object]]:
+    """Name -> step (None: too large) and the name of the dense MLP that it is compared with."""
+    rows = torch.randn(1, tokens, width, device=device)
+    repeated = torch.randn(1, tokens * top_k, width, device=device)
+    steps: dict[str, list[object]] = {}
+    for kind, build in (("gated", gated), ("two-matrix", two_matrices)):
+        dense = f"dense, {kind}"
+        steps[dense] = [step(build(width, inner).to(device), repeated), dense]
+        layer = ours(build(width, inner), width, top_k).to(device)
+        steps[f"embedexp, {kind}"] = [step(layer, rows), dense]
+    for name in ("eager", "grouped_mm", "batched_mm"):
+        fits = name != "batched_mm" or 4 * tokens * top_k * 3 * width * inner <= ROOM
+        layer = theirs(width, inner, top_k, name).to(device)
+        steps[f"transformers {name}"] = [step(layer, rows) if fits else None, "dense, gated"]
+    return steps
+
+
+def measure(run: Callable[[], None], device: str) -> float:
+    """Milliseconds of one step."""
+    clock = time.process_time if device == "cpu" else time.perf_counter
+    if device != "cpu":
+        torch.cuda.synchronize()
+    begin = clock()
+    run()
+    if device != "cpu":
+        torch.cuda.synchronize()
+    return 1e3 * (clock() - begin)
+
+
+def compare(width: int, inner: int, tokens: int, top_k: int, device: str, repeats: int) -> None:
+    """Measure all variants in turns and print their rows of the table."""
+    steps = variants(width, inner, tokens, top_k, device)
+    times: dict[str, list[float]] = {name: [] for name in steps}
+    for turn in range(repeats + 2):  # the first two warm up
+        for name, (run, _) in steps.items():
+            if run is not None:
+                taken = measure(run, device)  # type: ignore[arg-type]
+                if turn >= 2:
+                    times[name].append(taken)
+    for name, (run, dense) in steps.items():
+        label = f"{tokens:>6}  {top_k}  {name:24}"
+        if run is None:
+            print(f"{label}  copies more than {ROOM / 2**30:.0f} GiB of weights: left out")
+            continue
+        pairs = zip(times[name], times[dense], strict=True)  # type: ignore[index]
+        ratio = statistics.median(a / b for a, b in pairs)
+        print(f"{label} {statistics.median(times[name]):10.1f} {ratio:9.2f}", flush=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--tokens", type=int, nargs="+", default=[4096, 1024])
+    parser.add_argument("--repeats", type=int, default=9)
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
+    parser.add_argument("--tiny", action="store_true", help="check that it runs: no real figures")
+    given = parser.parse_args()
+    torch.set_num_threads(given.threads)
+    torch.manual_seed(0)
+    width, inner, repeats, sizes = 768, 3072, given.repeats, given.tokens
+    if given.tiny:
+        width, inner, repeats, sizes = 32, 64, 2, [64]
+    print(f"{EXPERTS} experts, {width} -> {inner}, {given.device}, {given.threads} threads")
+    print(f"tokens  k  {'layer':24} {'ms':>10} {'/ dense':>9}")
+    for tokens in sizes:
+        for top_k in (1, 2):
+            compare(width, inner, tokens, top_k, given.device, repeats)
+
+
+if __name__ == "__main__":
+    main()
