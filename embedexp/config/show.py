@@ -243,14 +243,12 @@ def _marks(config: Config, keys: tuple[str, ...]) -> str:
 def _provenance(config: Config) -> list[tuple[str, str]]:
     from .flat import flatten
 
-    nested, flat = config.to_dict(), flatten(config.to_dict())
-    rows: list[tuple[str, str]] = []
-    for dotted, mark in config.provenance.items():
-        value = flat.get(dotted)
-        if dotted not in flat:  # a whole section
-            value = nested.get(dotted.partition(".")[0], {}).get("name", "")
-        rows.append((mark, f"{dotted} = {spell(value)}"))
-    return rows
+    flat = flatten(config.to_dict())
+    return [
+        # A whole section, such as prompts, stands above in words.
+        (mark, f"{dotted} = {spell(flat[dotted])}" if dotted in flat else dotted)
+        for dotted, mark in config.provenance.items()
+    ]
 
 
 def spell(value: Any) -> str:

@@ -59,7 +59,7 @@ def test_a_command_of_the_readme_works(command, home):
     assert done.returncode == 0, done.stdout + done.stderr
     assert "Traceback" not in done.stdout + done.stderr
     assert done.stdout.strip()
-    assert {p.name for p in folder.iterdir()} <= {"runs", "cache", "pairs.jsonl"}
+    assert {p.name for p in folder.iterdir()} <= {"runs", "cache", "pairs.jsonl", "mask.png"}
 
 
 def test_numbers_come_from_named_commands():
