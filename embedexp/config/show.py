@@ -243,12 +243,17 @@ def _marks(config: Config, keys: tuple[str, ...]) -> str:
 def _provenance(config: Config) -> list[tuple[str, str]]:
     from .flat import flatten
 
-    flat = flatten(config.to_dict())
-    return [
-        # A whole section, such as prompts, stands above in words.
-        (mark, f"{dotted} = {spell(flat[dotted])}" if dotted in flat else dotted)
-        for dotted, mark in config.provenance.items()
-    ]
+    nested = config.to_dict()
+    flat = flatten(nested)
+    rows: list[tuple[str, str]] = []
+    for dotted, mark in config.provenance.items():
+        if dotted in flat:
+            rows.append((mark, f"{dotted} = {spell(flat[dotted])}"))
+        elif dotted in nested:  # a whole group is told by its option
+            rows.append((mark, f"{dotted} = {nested[dotted].get('name', '')}"))
+        else:  # a section of one stands above in words
+            rows.append((mark, dotted))
+    return rows
 
 
 def spell(value: Any) -> str:

@@ -1,4 +1,4 @@
-"""Each paper's model has the published sizes, without weights, and says where its values come from."""
+"""Each paper's model has the published sizes and says where its values come from."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ EXACT = {
     "llama_embed_nemotron": (7_504_924_672, 7_504_924_672),
     "conan_v2": (1_499_205_120, 1_499_205_120),
 }
-"""Total and active parameters of what `+paper=NAME/model` composes, without language-model heads."""
+"""Total and active parameters of `+paper=NAME/model`, without language-model heads."""
 
 PUBLISHED = {
     "nomic_embed_v2": (475e6, 305e6, 2e-3),
