@@ -8,6 +8,7 @@ run over real tokens only, and attention over groups of nearly equal length.
 from __future__ import annotations
 
 from contextlib import nullcontext
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
     from .layout import Bucket, PackedLayout
 
 NAME = "embedexp_packed"
+NAMES = {"sdpa": NAME, "eager": f"{NAME}_eager"}
+"""What the hook is called in transformers, by the implementation within a bucket."""
 
 
 def packed_attention(
@@ -38,9 +41,10 @@ def packed_attention(
     dropout: float = 0.0,
     packed_layout: PackedLayout | None = None,
     sliding_window: int | None = None,
+    eager: bool = False,
     **kwargs: Any,
 ) -> tuple[Tensor, None]:
-    """Attention within each sequence of a packed batch.
+    """Attention within each sequence of a packed batch, by torch's sdpa or written out (`eager`).
 
     `query [1, h, t, d]`, `key` and `value [1, g, t, d]` with g dividing h; the output is
     `[1, t, h, d]`. Tokens `sliding_window` or more apart do not attend to each other. Without a
@@ -69,7 +73,7 @@ def packed_attention(
         parts.append(torch.split(padded, sizes))
     with torch.autocast("cpu", enabled=False) if slow else nullcontext():
         outputs = [
-            attend(queries, keys, values, bucket, dropout, scaling)
+            attend(queries, keys, values, bucket, dropout, scaling, eager=eager)
             for queries, keys, values, bucket in zip(*parts, buckets, strict=True)
         ]
     padded = outputs[0] if len(outputs) == 1 else torch.cat(outputs)
@@ -84,6 +88,8 @@ def attend(
     bucket: Bucket,
     dropout: float,
     scaling: float | None,
+    *,
+    eager: bool = False,
 ) -> Tensor:
     """Attention in one bucket: rows `[n l, h, d]` (keys and values `[n l, g, d]`), likewise out."""
     shape = (bucket.sequences, bucket.length, -1, query.shape[-1])
@@ -92,10 +98,35 @@ def attend(
     if groups > 1:
         key, value = key.repeat_interleave(groups, 1), value.repeat_interleave(groups, 1)
     bias = None if bucket.bias is None else bucket.bias.to(query.dtype)
-    output = scaled_dot_product_attention(
-        query, key, value, bias, dropout_p=dropout, is_causal=bucket.causal, scale=scaling
-    )
+    if eager:
+        output = written_out(query, key, value, bias, dropout, bucket.causal, scaling)
+    else:
+        output = scaled_dot_product_attention(
+            query, key, value, bias, dropout_p=dropout, is_causal=bucket.causal, scale=scaling
+        )
     return output.transpose(1, 2).flatten(0, 1)
+
+
+def written_out(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    bias: Tensor | None,
+    dropout: float,
+    causal: bool,
+    scaling: float | None,
+) -> Tensor:
+    """Attention as its formula says, with a float32 softmax; all are `[n, h, l, d]`."""
+    scores = query @ key.transpose(-1, -2)
+    scores = scores * (query.shape[-1] ** -0.5 if scaling is None else scaling)
+    if bias is not None:
+        scores = scores + bias
+    if causal:
+        length = scores.shape[-1]
+        closed = torch.ones(length, length, dtype=torch.bool, device=scores.device).triu(1)
+        scores = scores.masked_fill(closed, float("-inf"))
+    weights = scores.softmax(-1, dtype=torch.float32).to(query.dtype)
+    return torch.dropout(weights, dropout, train=dropout > 0) @ value
 
 
 def mask_unless_packed(*args: Any, attention_mask: Tensor | None = None, **kwargs: Any) -> Any:
@@ -105,5 +136,7 @@ def mask_unless_packed(*args: Any, attention_mask: Tensor | None = None, **kwarg
     return sdpa_mask(*args, attention_mask=attention_mask, **kwargs)
 
 
-AttentionInterface.register(NAME, packed_attention)
-AttentionMaskInterface.register(NAME, mask_unless_packed)
+AttentionInterface.register(NAMES["sdpa"], packed_attention)
+AttentionInterface.register(NAMES["eager"], partial(packed_attention, eager=True))
+for name in NAMES.values():
+    AttentionMaskInterface.register(name, mask_unless_packed)

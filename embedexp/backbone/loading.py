@@ -62,7 +62,7 @@ def build(option: Backbone) -> PreTrainedModel:
         model = AutoModel.from_config(
             configuration,
             dtype=DTYPES[option.dtype],
-            attn_implementation=attention.NAME,
+            attn_implementation=attention.NAMES[option.attention],
             **family.model_arguments,
         )
     return ready(model, family)
@@ -111,7 +111,7 @@ def read(
             folder,
             config=configuration,
             dtype=DTYPES[option.dtype],
-            attn_implementation=attention.NAME,
+            attn_implementation=attention.NAMES[option.attention],
             trust_remote_code=option.trust_remote_code,
             use_safetensors=True,
             local_files_only=True,

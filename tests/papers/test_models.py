@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+import yaml
 
 from embedexp.backbone.counts import parameter_counts
 from embedexp.config import compose
@@ -52,6 +53,18 @@ def test_show_tells_the_counts_and_their_sources(paper):
         value = config
         for part in key.split("."):
             value = value[part] if isinstance(value, dict) else getattr(value, part)
+
+
+@pytest.mark.parametrize("path", sorted((conf_dir() / "paper").rglob("*.yaml")), ids=str)
+def test_every_value_of_a_paper_says_where_it_comes_from(path):
+    content = yaml.safe_load(path.read_text(encoding="utf-8"))
+    given = {
+        f"{group}.{key}"
+        for group, values in content.items()
+        if isinstance(values, dict) and group != "provenance"
+        for key in values
+    }
+    assert given <= set(content["provenance"])
 
 
 @pytest.mark.parametrize("paper", EXACT)

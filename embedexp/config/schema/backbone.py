@@ -45,6 +45,7 @@ class Backbone(Option):
     lora: LoRA | None = field("null trains all weights, else low-rank adapters only")
     dropout: float = field("hidden dropout in training", ge=0, lt=1)
     attention_dropout: float = field("dropout on attention weights in training", ge=0, lt=1)
+    attention: Literal["sdpa", "eager"] = field("implementation of attention", identity=False)
     dtype: Literal["float32", "bfloat16"] = field("type of the weights")
     trust_remote_code: bool = field("execute code that the source ships")
     architecture: dict[str, Any] = field("transformers configuration values, model_type among them")

@@ -3,9 +3,11 @@ from __future__ import annotations
 import pytest
 import torch
 
-from embedexp import backbone
+from embedexp import backbone, mask_schedule
+from embedexp.backbone.attention import NAMES
 from embedexp.backbone.layout import PackedLayout, groups
 from embedexp.batching.token_batch import TokenBatch
+from embedexp.config.schema.mask_schedule import Linear
 
 from .options import FAMILIES, NO_DROPOUT, model_config
 
@@ -128,3 +130,21 @@ def test_layout_returns_every_row_to_its_place():
     rows = torch.arange(sum(LENGTHS))
     assert torch.equal(rows[layout.pad][layout.unpad], rows)
     assert layout.filled.sum() == len(rows)
+
+
+@pytest.mark.parametrize("mask", ["bidirectional", "causal", "soft"])
+@pytest.mark.parametrize("name", FAMILIES)
+def test_attention_written_out_equals_the_fused_kernel(name, mask):
+    soft = mask_schedule.build(Linear(name="linear", form="column")).mask(0.4)
+    batch, results = pack(LENGTHS), {}
+    for implementation in ("sdpa", "eager"):
+        changes = {**NO_DROPOUT, "backbone.attention": implementation}
+        torch.manual_seed(0)
+        model, _ = backbone.load(model_config(name, changes=changes).backbone)
+        assert model.config._attn_implementation == NAMES[implementation]
+        hidden = packed_forward(model.train(), batch, soft if mask == "soft" else mask)
+        results[implementation] = hidden, gradients(model, hidden)
+    (fused, ours), (plain, theirs) = results["sdpa"], results["eager"]
+    torch.testing.assert_close(fused, plain, atol=1e-5, rtol=0)
+    for key in ours:
+        torch.testing.assert_close(ours[key], theirs[key], atol=1e-6, rtol=1e-3)
