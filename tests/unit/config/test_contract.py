@@ -76,10 +76,10 @@ def test_every_group_has_a_default_and_a_folder() -> None:
 
 
 # A paper's files give values to keys that are explained elsewhere; they say where each comes from.
-OPTIONS = [path for path in FILES if "paper" not in path.relative_to(conf_dir()).parts]
+EXPLAINED = [path for path in FILES if "paper" not in path.relative_to(conf_dir()).parts]
 
 
-@pytest.mark.parametrize("path", OPTIONS, ids=_name)
+@pytest.mark.parametrize("path", EXPLAINED, ids=_name)
 def test_every_key_in_a_file_has_a_comment(path: Path) -> None:
     """Beside it, beside the mapping it stands in, or, for the name, at the top of the file."""
     lines = path.read_text().splitlines()
