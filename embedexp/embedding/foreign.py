@@ -91,6 +91,7 @@ def backbone(source: str, raw: Mapping[str, Any], family: Family | None) -> Back
         lora=None,
         dropout=rate(family.dropout) if family else 0.0,
         attention_dropout=rate(family.attention_dropout) if family else 0.0,
+        attention="sdpa",
         dtype="bfloat16" if stored == "bfloat16" else "float32",
         trust_remote_code=False,
         architecture={key: raw[key] for key in raw if key not in NOT_ARCHITECTURE},
