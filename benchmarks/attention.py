@@ -14,11 +14,10 @@ to the bidirectional one). On a CPU it is processor time that is measured, on a 
 from __future__ import annotations
 
 import argparse
-import statistics
-import time
 from typing import TYPE_CHECKING
 
 import torch
+from timing import Variant, compare
 from transformers import LlamaConfig, LlamaModel
 
 from embedexp.backbone import attention
@@ -99,7 +98,7 @@ def padded(model: LlamaModel, ids: list[torch.Tensor], schedule: MaskSchedule) -
     return run
 
 
-def variants(sequences: int, longest: int, device: str, *, tiny: bool) -> dict[str, list[object]]:
+def variants(sequences: int, longest: int, device: str, *, tiny: bool) -> dict[str, Variant]:
     """Name -> step and the name of the variant that it is compared with."""
     heads = 2 if tiny else 12
     config = LlamaConfig(
@@ -118,45 +117,25 @@ def variants(sequences: int, longest: int, device: str, *, tiny: bool) -> dict[s
     print(
         f"natural lengths fill {sum(lengths) / (len(lengths) * max(lengths)):.2f} of a padded batch"
     )
-    found: dict[str, list[object]] = {}
+    found: dict[str, Variant] = {}
     for length in (longest // 4, longest):
         count = max(1, sequences * longest // 4 // length)
         for name, schedule in SCHEDULES.items():
             label = f"equal {length}, "
             step = alone(schedule, count, length, heads, device)
-            found[label + name] = [step, label + "bidirectional"]
+            found[label + name] = Variant(step, label + "bidirectional")
     for make in (packed, padded):
         for name, schedule in SCHEDULES.items():
             step = make(model, ids, schedule)
-            found[f"{make.__name__}, {name}"] = [step, "packed, bidirectional"]
+            found[f"{make.__name__}, {name}"] = Variant(step, "packed, bidirectional")
     return found
 
 
-def measure(run: Step, device: str) -> float:
-    """Milliseconds of one step."""
-    clock = time.process_time if device == "cpu" else time.perf_counter
-    if device != "cpu":
-        torch.cuda.synchronize()
-    begin = clock()
-    run()
-    if device != "cpu":
-        torch.cuda.synchronize()
-    return 1e3 * (clock() - begin)
-
-
-def compare(steps: dict[str, list[object]], device: str, repeats: int) -> None:
+def report(steps: dict[str, Variant], device: str, repeats: int) -> None:
     """Measure all variants in turns and print the table."""
-    times: dict[str, list[float]] = {name: [] for name in steps}
-    for turn in range(repeats + 2):  # the first two warm up
-        for name, (run, _) in steps.items():
-            taken = measure(run, device)  # type: ignore[arg-type]
-            if turn >= 2:
-                times[name].append(taken)
     print(f"{'variant':28} {'ms':>9} {'ratio':>7}  to")
-    for name, (_, other) in steps.items():
-        pairs = zip(times[name], times[other], strict=True)  # type: ignore[index]
-        ratio = statistics.median(a / b for a, b in pairs)
-        print(f"{name:28} {statistics.median(times[name]):9.1f} {ratio:7.2f}  {other}")
+    for name, (milliseconds, ratio) in compare(steps, device, repeats).items():
+        print(f"{name:28} {milliseconds:9.1f} {ratio:7.2f}  {steps[name].against}")
 
 
 def main() -> None:
@@ -173,7 +152,7 @@ def main() -> None:
     if given.tiny:
         sequences, longest, repeats = 4, 32, 2
     print(f"{given.device}, {given.threads} threads; target: soft at most {TARGET} x bidirectional")
-    compare(variants(sequences, longest, given.device, tiny=given.tiny), given.device, repeats)
+    report(variants(sequences, longest, given.device, tiny=given.tiny), given.device, repeats)
 
 
 if __name__ == "__main__":

@@ -12,11 +12,10 @@ MLP of the same kind. On a CPU it is processor time that is measured, on a GPU t
 from __future__ import annotations
 
 import argparse
-import statistics
-import time
 from typing import TYPE_CHECKING
 
 import torch
+from timing import Variant, compare
 from torch import nn
 from transformers import LlamaConfig, OlmoeConfig
 from transformers.models.llama.modeling_llama import LlamaMLP
@@ -106,53 +105,36 @@ def step(layer: nn.Module, rows: Tensor) -> Callable[[], None]:
 
 def variants(
     width: int, inner: int, tokens: int, top_k: int, device: str
-) -> dict[str, list[object]]:
-    """Name -> step (None: too large) and the name of the dense MLP that it is compared with."""
+) -> dict[str, Variant | None]:
+    """Name -> step, compared with the dense MLP of its kind; None where it is too large."""
     rows = torch.randn(1, tokens, width, device=device)
     repeated = torch.randn(1, tokens * top_k, width, device=device)
-    steps: dict[str, list[object]] = {}
+    steps: dict[str, Variant | None] = {}
     for kind, build in (("gated", gated), ("two-matrix", two_matrices)):
         dense = f"dense, {kind}"
-        steps[dense] = [step(build(width, inner).to(device), repeated), dense]
+        steps[dense] = Variant(step(build(width, inner).to(device), repeated), dense)
         layer = ours(build(width, inner), width, top_k).to(device)
-        steps[f"embedexp, {kind}"] = [step(layer, rows), dense]
+        steps[f"embedexp, {kind}"] = Variant(step(layer, rows), dense)
     for name in ("eager", "grouped_mm", "batched_mm"):
         fits = name != "batched_mm" or 4 * tokens * top_k * 3 * width * inner <= ROOM
         layer = theirs(width, inner, top_k, name).to(device)
-        steps[f"transformers {name}"] = [step(layer, rows) if fits else None, "dense, gated"]
+        timed = Variant(step(layer, rows), "dense, gated")
+        steps[f"transformers {name}"] = timed if fits else None
     return steps
 
 
-def measure(run: Callable[[], None], device: str) -> float:
-    """Milliseconds of one step."""
-    clock = time.process_time if device == "cpu" else time.perf_counter
-    if device != "cpu":
-        torch.cuda.synchronize()
-    begin = clock()
-    run()
-    if device != "cpu":
-        torch.cuda.synchronize()
-    return 1e3 * (clock() - begin)
-
-
-def compare(width: int, inner: int, tokens: int, top_k: int, device: str, repeats: int) -> None:
+def report(width: int, inner: int, tokens: int, top_k: int, device: str, repeats: int) -> None:
     """Measure all variants in turns and print their rows of the table."""
     steps = variants(width, inner, tokens, top_k, device)
-    times: dict[str, list[float]] = {name: [] for name in steps}
-    for turn in range(repeats + 2):  # the first two warm up
-        for name, (run, _) in steps.items():
-            if run is not None:
-                taken = measure(run, device)  # type: ignore[arg-type]
-                if turn >= 2:
-                    times[name].append(taken)
-    for name, (run, dense) in steps.items():
+    fitting = {name: variant for name, variant in steps.items() if variant is not None}
+    measured = compare(fitting, device, repeats)
+    for name in steps:
         label = f"{tokens:>6}  {top_k}  {name:24}"
-        if run is None:
+        if name not in measured:
             print(f"{label}  copies more than {ROOM / 2**30:.0f} GiB of weights: left out")
             continue
-        pairs = zip(times[name], times[dense], strict=True)  # type: ignore[index]
-        ratio = statistics.median(a / b for a, b in pairs)
-        print(f"{label} {statistics.median(times[name]):10.1f} {ratio:9.2f}", flush=True)
+        milliseconds, ratio = measured[name]
+        print(f"{label} {milliseconds:10.1f} {ratio:9.2f}", flush=True)
 
 
 def main() -> None:
@@ -172,7 +154,7 @@ def main() -> None:
     print(f"tokens  k  {'layer':24} {'ms':>10} {'/ dense':>9}")
     for tokens in sizes:
         for top_k in (1, 2):
-            compare(width, inner, tokens, top_k, given.device, repeats)
+            report(width, inner, tokens, top_k, given.device, repeats)
 
 
 if __name__ == "__main__":

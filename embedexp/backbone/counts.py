@@ -24,11 +24,9 @@ class ModelOptions(Protocol):
 
 def routed_layers(placement: str | list[int], layers: int) -> list[int]:
     """The 0-based layers that a placement names, of so many layers; in order."""
-    if placement == "every":
-        return list(range(layers))
-    if placement == "every_other":
-        return list(range(1, layers, 2))
-    return sorted(set(placement))  # type: ignore[arg-type]
+    if isinstance(placement, list):
+        return sorted(set(placement))
+    return list(range(layers) if placement == "every" else range(1, layers, 2))
 
 
 def parameter_counts(config: ModelOptions) -> dict[str, int]:
