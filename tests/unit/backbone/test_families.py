@@ -9,7 +9,6 @@ from sentence_transformers import SentenceTransformer
 from embedexp import backbone
 from embedexp.backbone.counts import parameter_counts as by_arithmetic
 from embedexp.backbone.families import FAMILIES, family_of
-from embedexp.backbone.layout import PackedLayout
 from embedexp.backbone.loading import build as build_model
 from embedexp.batching.token_batch import TokenBatch
 from embedexp.config import model_checks
@@ -19,6 +18,7 @@ from embedexp.routing import parameter_counts as by_model
 
 from .architectures import ARCHITECTURES, CAUSAL, OWN_EXPERTS
 from .options import model_config
+from .test_attention import pack, packed_forward
 
 LENGTHS = [3, 17, 1, 9, 9, 30, 2, 16, 28, 29]
 TEXTS = ["a small furry animal", "rain", "the sun rises in the east and sets in the west"]
@@ -47,21 +47,6 @@ def build(family, **changes):
             if parameter.ndim > 1:
                 parameter.mul_(6)
     return model.train()
-
-
-def pack(lengths, seed=0):
-    generator = torch.Generator().manual_seed(seed)
-    texts = [torch.randint(5, 8000, (n,), generator=generator).tolist() for n in lengths]
-    return TokenBatch.pack(texts, [0] * len(texts), [0] * len(texts))
-
-
-def packed_forward(model, batch, mask):
-    layout = PackedLayout.build(batch.lengths.tolist(), mask)
-    return model(
-        input_ids=batch.input_ids[None],
-        position_ids=batch.position_ids[None],
-        packed_layout=layout,
-    ).last_hidden_state[0]
 
 
 def padded_forward(model, batch):
