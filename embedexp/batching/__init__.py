@@ -16,5 +16,10 @@ __all__ = ["build"]
 
 def build(option: Any, sources: Sequence[Source], seed: int) -> BatchPlan:
     """The batch plan of a `batching` option over `sources`."""
-    built: BatchPlan = implementation("batching", option.name).build(option, sources, seed)
+    from .sampling import weighted
+    from .windows import arrangement
+
+    drawn = weighted(sources, option.sampling)
+    module = implementation("batching", option.name)
+    built: BatchPlan = module.build(option, drawn, seed, arrangement(option))
     return built

@@ -27,28 +27,33 @@ def _mix(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
     return values ^ (values >> np.uint64(31))
 
 
-def permute(indices: NDArray[np.int64], size: int, key: int) -> NDArray[np.int64]:
-    """Images of `indices` under the pseudo-random permutation of `range(size)` that `key` picks.
+def permute(
+    indices: NDArray[np.int64], size: int, key: int | NDArray[np.uint64]
+) -> NDArray[np.int64]:
+    """Images of `indices [n]` under the pseudo-random permutation of `range(size)` of a key.
 
-    A balanced Feistel network over the next power of four, walked until the image falls inside the
-    range (Black and Rogaway 2002): constant expected time per index, whatever the size.
+    `key` is one for all of them, or `[n]`, one for each. A balanced Feistel network over the next
+    power of four, walked until the image falls inside the range (Black and Rogaway 2002): constant
+    expected time per index, whatever the size.
     """
     if size < 1:
         raise ValueError("nothing to permute")
     half_bits = max(1, ((size - 1).bit_length() + 1) // 2)
     half, mask = np.uint64(half_bits), np.uint64((1 << half_bits) - 1)
-    round_keys = _mix(np.uint64(key) + np.arange(_ROUNDS, dtype=np.uint64))
 
-    def encrypt(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    def encrypt(values: NDArray[np.uint64], round_keys: NDArray[np.uint64]) -> NDArray[np.uint64]:
         left, right = values >> half, values & mask
         for round_key in round_keys:
             left, right = right, left ^ (_mix(right ^ round_key) & mask)
         return (left << half) | right
 
     with np.errstate(over="ignore"):
-        images = encrypt(indices.astype(np.uint64))
-        outside = images >= size
-        while outside.any():
-            images[outside] = encrypt(images[outside])
-            outside = images >= size
+        keys = np.atleast_1d(np.asarray(key, np.uint64))
+        round_keys = _mix(keys + np.arange(_ROUNDS, dtype=np.uint64)[:, None])  # [rounds, 1 or n]
+        images = encrypt(indices.astype(np.uint64), round_keys)
+        outside = np.flatnonzero(images >= size)
+        while len(outside):
+            own = round_keys if len(keys) == 1 else round_keys[:, outside]
+            images[outside] = encrypt(images[outside], own)
+            outside = outside[images[outside] >= size]
     return images.astype(np.int64)

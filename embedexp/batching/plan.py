@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
 
@@ -17,12 +17,20 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Source:
-    """What a plan needs to know of a dataset."""
+    """What a plan needs to know of a dataset of N examples.
+
+    `query_keys [N]` and `positive_keys [N]` are hashes of the texts, `lengths [N]` the tokens of
+    each example; they are needed only where batches are arranged by them.
+    """
 
     name: str
     task: str
     size: int
     weight: float
+    language: str = ""
+    query_keys: NDArray[np.int64] | None = None
+    positive_keys: NDArray[np.int64] | None = None
+    lengths: NDArray[np.int64] | None = None
 
 
 @dataclass(frozen=True)
@@ -42,6 +50,53 @@ class BatchPlan(Protocol):
         ...
 
 
+class Block(NamedTuple):
+    """t consecutive batches of a strand: the dataset of each place, and its example there.
+
+    Both are `[t, size]`; the places of a batch are in the order of their datasets.
+    """
+
+    datasets: NDArray[np.int64]
+    examples: NDArray[np.int64]
+
+
+class Strand(Protocol):
+    """Batches of one kind in a row: those of one dataset, or those that mix the same datasets."""
+
+    @property
+    def name(self) -> str:
+        """What tells the strand from others of the plan."""
+        ...
+
+    @property
+    def size(self) -> int:
+        """Examples of a batch."""
+        ...
+
+    @property
+    def sources(self) -> Sequence[Source]:
+        """The datasets that a block's numbers mean."""
+        ...
+
+    def __call__(self, turns: NDArray[np.int64]) -> Block:
+        """Batches number `turns [t]` of the strand."""
+        ...
+
+
+class Arrange(Protocol):
+    """How the examples of a strand are dealt to its batches."""
+
+    def __call__(self, strand: Strand, seed: int) -> Strand:
+        """A strand of the same batches, in which examples may have changed places."""
+        ...
+
+
+def as_drawn(strand: Strand, seed: int) -> Strand:
+    """Batches hold the examples as they are drawn."""
+    del seed
+    return strand
+
+
 class Streams:
     """Each dataset as an endless stream: epoch after epoch, each freshly shuffled."""
 
@@ -50,13 +105,25 @@ class Streams:
             raise ValueError("no dataset to draw from")
         self.sources, self.seed = tuple(sources), seed
 
-    def rows(self, dataset: int, draws: NDArray[np.int64]) -> Rows:
-        """Draws number `draws [m]` of a dataset's stream."""
+    def examples(self, dataset: int, draws: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Examples `[m]` at consecutive places `draws [m]` of a dataset's stream, in any order."""
         source = self.sources[dataset]
         epochs, offsets = np.divmod(draws, source.size)
-        examples = np.empty_like(offsets)
-        for epoch in np.unique(epochs):
-            here = epochs == epoch
-            key = key_of(self.seed, "examples", source.name, int(epoch))
-            examples[here] = permute(offsets[here], source.size, key)
-        return Rows(source.task, dataset, examples)
+        first, last = int(epochs.min()), int(epochs.max())
+        keys = [
+            key_of(self.seed, "examples", source.name, epoch) for epoch in range(first, last + 1)
+        ]
+        key = np.array(keys, np.uint64)[epochs - first] if len(keys) > 1 else keys[0]
+        return permute(offsets, source.size, key)
+
+
+def rows_of(strand: Strand, turn: int) -> list[Rows]:
+    """Batch number `turn` of a strand, one entry per dataset."""
+    block = strand(np.array([turn]))
+    datasets, examples = block.datasets[0], block.examples[0]
+    starts = np.flatnonzero(np.diff(datasets, prepend=-1))
+    parts = np.split(examples, starts[1:])
+    return [
+        Rows(strand.sources[dataset].task, dataset, part)
+        for dataset, part in zip(datasets[starts].tolist(), parts, strict=True)
+    ]

@@ -5,7 +5,16 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from . import embedding_checks, model_checks, training_checks
+from . import (
+    data_checks,
+    embedding_checks,
+    language_checks,
+    loss_checks,
+    mining_checks,
+    mixture_checks,
+    model_checks,
+    training_checks,
+)
 from .errors import UserError, shorten
 from .model_checks import looks_like_path
 from .problems import Problem, Rule, rule
@@ -87,6 +96,11 @@ RULES: tuple[Rule, ...] = (
     provenance_names_real_keys,
     *model_checks.RULES,
     *embedding_checks.RULES,
+    *language_checks.RULES,
+    *data_checks.RULES,
+    *mixture_checks.RULES,
+    *loss_checks.RULES,
+    *mining_checks.RULES,
     *training_checks.RULES,
 )
 

@@ -7,6 +7,7 @@ from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any, cast
 
 from .locations import conf_dir, files_stamp, search_folders
+from .nested import fill
 
 # Hydra and the schema are imported where work starts: many commands need neither.
 if TYPE_CHECKING:
@@ -60,7 +61,12 @@ def compose_raw(
     folders = tuple(search_folders(config_dirs))
     choosing = [text for text in overrides if _chooses(text, folders)]
     raw = copy.deepcopy(_options(tuple(choosing), folders[1:], files_stamp(folders)))
-    _apply([text for text in overrides if text not in choosing], raw)
+    # Sources of a mixture are complete before their single keys are set.
+    adding = [text for text in overrides if text.startswith("+data.sources.")]
+    _apply(adding, raw)
+    fill(raw, folders)
+    _apply([text for text in overrides if text not in choosing and text not in adding], raw)
+    fill(raw, folders)
     return raw
 
 
@@ -155,6 +161,7 @@ def from_raw(raw: DictConfig, overrides: Sequence[str] = ()) -> Config:
     from .checks import require
     from .experiment import Config
 
+    fill(raw)  # where Hydra itself has composed
     OmegaConf.set_struct(raw, False)  # else a wrong interpolation does not say which key holds it
     plain = OmegaConf.to_container(raw, resolve=True, throw_on_missing=True)
     config = Config.model_validate(scale.apply(cast("dict[str, Any]", plain)))

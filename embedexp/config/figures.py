@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from .language_words import longest_example
+
 if TYPE_CHECKING:
     from .experiment import Config
 
@@ -35,6 +37,9 @@ def figures(config: Config) -> Figures:
     # Only search queries have the shorter limit; the first text of other tasks has the other one.
     first = query if {task for _, task, _ in datasets} <= {"retrieval"} else max(query, document)
     texts = first + (1 + negatives) * document
+    if (longest := longest_example(config)) is not None:
+        texts = longest
+        known = known and config.stage.name == "sft"  # blocks are counted when they are made
     return Figures(datasets, seen, seen / sum(counts) if known else None, seen * texts)
 
 

@@ -90,7 +90,11 @@ def surely_unknown(override: str, folders: Sequence[Path]) -> bool:
     for part in rest:
         found = [info for each in annotations for info in tree.below(each, part)]
         if None in found:  # a free mapping
-            return False
+            inside = [model for each in annotations if (model := tree.entries(each)) is not None]
+            if not inside:
+                return False
+            annotations = inside
+            continue
         annotations = [info.annotation for info in found if info is not None]
     return not annotations
 
@@ -217,13 +221,28 @@ def _key(parts: list[str], override: Override, situation: Situation) -> UserErro
     for depth, part in enumerate(parts[1:], 1):
         found = tree.below(annotation, part)
         if found == [None]:
-            return _entry(parts, depth, override, content)
+            inside = tree.entries(annotation)
+            others = [text for text in situation.overrides if text != override.input_line]
+            wrong = _entry(parts, depth, override, _with_added(content, parts[:depth], others))
+            if wrong is not None or inside is None:
+                return wrong
+            annotation = inside
+            content = content.get(part) if isinstance(content, dict) else None
+            continue
         if not found:
             return _no_such_key(parts, depth, annotation, typed, situation)
         fields = [info for info in found if info is not None]
         annotation = fields[0].annotation
         content = content.get(part) if isinstance(content, dict) else None
     return None
+
+
+def _with_added(content: Any, parts: list[str], overrides: Sequence[str]) -> dict[str, Any]:
+    """The entries of a free mapping, and those that overrides add as wholes."""
+    prefix = f"+{'.'.join(parts)}."
+    keys = [text.partition("=")[0] for text in overrides if text.startswith(prefix)]
+    added = [key.removeprefix(prefix) for key in keys]
+    return dict.fromkeys(name for name in added if "." not in name) | dict(content or {})
 
 
 def _entry(parts: list[str], depth: int, override: Override, content: Any) -> UserError | None:

@@ -48,10 +48,14 @@ def depth(config: Config) -> int | None:
 
 def data_tasks(config: Config) -> list[str]:
     """What the data teaches, as names of training tasks."""
-    data: Any = config.data
-    if hasattr(data, "tasks"):
-        return list(data.tasks)
-    return [getattr(data, "task", "retrieval")]
+    parts: dict[str, Any] = getattr(config.data, "sources", {})
+    options = [part.data for part in parts.values()] or [config.data]
+    taught = [task for option in options for task in _taught(option)]
+    return list(dict.fromkeys(taught))
+
+
+def _taught(data: Any) -> list[str]:
+    return list(data.tasks) if hasattr(data, "tasks") else [getattr(data, "task", "retrieval")]
 
 
 def instructions_in_use(config: Config) -> list[str]:

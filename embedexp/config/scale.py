@@ -12,6 +12,9 @@ BOUNDS: dict[str, str] = {
     "embedding.query_tokens": "tokens",
     "embedding.document_tokens": "tokens",
     "backbone.layers": "layers",
+    "stage.block_tokens": "tokens",
+    "stage.input_tokens": "tokens",
+    "stage.output_tokens": "tokens",
     "data.max_examples": "examples",
     "evaluation.max_queries": "evaluation_queries",
     "evaluation.max_documents": "evaluation_documents",
@@ -38,8 +41,49 @@ def apply(experiment: dict[str, Any]) -> dict[str, Any]:
             section[key] = min(section[key], limit)
         elif section[key] is None and not _shallow(dotted, section, limit):
             section[key] = limit
+    _bound_sources(scaled.get("data"), scale.get(BOUNDS["data.max_examples"]))
+    _bound_sub_batches(scaled.get("batching"), scale.get(BOUNDS["batching.size"]))
     _keep_warmup_share(scaled, experiment)
     return scaled
+
+
+def _bound_sources(data: Any, limit: Any) -> None:
+    """Bound the sources of a mixture, each of them and what they are asked for."""
+    sources = data.get("sources") if isinstance(data, dict) else None
+    if not isinstance(sources, dict) or not _whole(limit):
+        return
+    counted = 0
+    for source in sources.values():
+        if not isinstance(source, dict):
+            continue
+        inner = source.get("data")
+        if isinstance(inner, dict) and "max_examples" in inner:
+            inner["max_examples"] = _least(inner["max_examples"], limit)
+        if _whole(source.get("count")):
+            source["count"] = _least(source["count"], limit)
+            counted += source["count"]
+    if _whole(data.get("total")):
+        data["total"] = _least(data["total"], limit + counted)
+
+
+def _least(value: Any, limit: int) -> Any:
+    if value is None:
+        return limit
+    return min(value, limit) if _whole(value) else value
+
+
+def _bound_sub_batches(batching: Any, limit: Any) -> None:
+    """Make the sub-batches of the tasks smaller in proportion, so that a step is within bounds.
+
+    None becomes smaller than 2: an example alone has nothing to be compared with.
+    """
+    sizes = batching.get("sizes") if isinstance(batching, dict) else None
+    if not isinstance(sizes, dict) or not _whole(limit):
+        return
+    total = sum(size for size in sizes.values() if _whole(size))
+    for task, size in sizes.items():
+        if _whole(size) and total > limit:
+            sizes[task] = min(size, max(2, size * limit // total))
 
 
 def _shallow(dotted: str, section: dict[str, Any], limit: int) -> bool:

@@ -6,8 +6,11 @@ import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from .data_words import data_words
 from .errors import printable
 from .figures import Figures, figures, human, parameters
+from .language_words import batch_words, loss_words
+from .loss_words import embedding_loss_words
 from .routing_words import routing_words
 
 if TYPE_CHECKING:
@@ -53,7 +56,8 @@ def brief(config: Config) -> str:
         total = f", {sum(known):,} examples" if len(known) == len(sizes.datasets) else ""
         tasks = ", ".join(dict.fromkeys(task for _, task, _ in sizes.datasets))
         rows.append(("data", f"{config.data.name}{total}: {tasks}"))
-        rows.append(("loss", f"{config.loss.name}, negatives {config.negatives.name}"))
+        against = f", negatives {config.negatives.name}" if "negatives" in uses else ""
+        rows.append(("loss", config.loss.name + against))
         rows.append(("training", _training(config, sizes)[1]))
     rows += [(heading, text) for heading, text, _ in _rows(config) if heading == "evaluation"]
     if "backbone" not in uses:
@@ -71,13 +75,23 @@ def _rows(config: Config) -> list[Row]:
         rows += _model(config)
     if "data" in uses:
         sizes = figures(config)
-        rows += [_data(config, sizes), _batch(config), _loss(config), _negatives(config)]
-        rows += [_training(config, sizes), _optimizer(config)]
+        rows.append(_data(config, sizes))
+        if "training" in uses:
+            rows += [_batch(config), _loss(config)]
+            rows += [_negatives(config)] if "negatives" in uses else []
+            rows += [_training(config, sizes), _optimizer(config)]
     if "merge" in uses:
         inputs = ", ".join(getattr(config.merge, "inputs", ()))
         rows.append(("merge", f"{config.merge.name} of {inputs}", ("merge",)))
     if config.stage.name == "evaluate":
         rows.append(("model", config.stage.model, ("stage.model",)))
+    if config.stage.name == "mine":
+        rows.append(("teachers", ", ".join(config.stage.teachers), ("stage.teachers",)))
+        rows.append(("negatives", f"at most {config.stage.count} a query", ("stage.count",)))
+    if config.stage.name == "filter":
+        rows.append(("teacher", config.stage.teacher, ("stage.teacher",)))
+        kept = f"pairs whose document is in the top {config.stage.top_k}"
+        rows.append(("keeps", kept, ("stage.top_k",)))
     if "evaluation" in uses:
         rows.append(_evaluation(config))
     return rows
@@ -152,33 +166,31 @@ def _data(config: Config, sizes: Figures) -> Row:
         f"{name} ({task}{f', {count:,}' if count is not None else ''})"
         for name, task, count in sizes.datasets
     ]
-    return "data", f"{config.data.name}: {', '.join(parts)}", ("data",)
+    more = data_words(config.data)
+    text = f"{config.data.name}: {', '.join(parts)}" + (f"; {more}" if more else "")
+    return "data", text, ("data",)
 
 
 def _batch(config: Config) -> Row:
-    return "batch", f"{config.batching.size} examples, {config.batching.name}", ("batching",)
+    batching = config.batching
+    words = [batch_words(config) or f"{batching.size} examples, {batching.name}"]
+    if batching.name == "one_task_per_rank":
+        sizes = batching.sizes.model_dump().items()
+        words[0] += f" ({', '.join(f'{task} {size}' for task, size in sizes if size is not None)})"
+    if batching.no_duplicates:
+        words.append("equal texts kept apart")
+    if batching.lengths == "bucketed":
+        words.append("like lengths together")
+    if batching.sampling.temperature is not None:
+        words.append(
+            f"drawn by weight and {batching.sampling.by} size to the power of "
+            f"{batching.sampling.temperature:g}"
+        )
+    return "batch", ", ".join(words), ("batching",)
 
 
 def _loss(config: Config) -> Row:
-    loss = config.loss
-    if loss.name == "infonce":
-        margin = loss.false_negative_margin
-        text = f"infonce, temperature {loss.temperature:g}, against {', '.join(loss.denominator)}"
-        text += (
-            f", without negatives above the positive by {margin:g}" if margin is not None else ""
-        )
-    elif loss.name == "cosent":
-        text = f"cosent, scale {loss.scale:g}"
-    else:
-        tasks = [task for task in loss.tasks if task != "sts"]
-        temperatures = ", ".join(f"{t} {getattr(loss.temperatures, t):g}" for t in tasks)
-        denominators = "; ".join(
-            f"{t} against {', '.join(getattr(loss.denominators, t))}" for t in tasks
-        )
-        text = (
-            f"task_aware, temperatures {temperatures}; {denominators}; sts by cosent {loss.scale:g}"
-        )
-    return "loss", text, ("loss",)
+    return "loss", loss_words(config) or embedding_loss_words(config), ("loss",)
 
 
 def _negatives(config: Config) -> Row:

@@ -54,8 +54,11 @@ def fingerprints(config: Experiment) -> dict[str, str]:
         from embedexp.data import fingerprint
 
         found["data"] = fingerprint(config.data)
-    if "negatives" in config.stage.uses and config.negatives.name == "mined_file":
-        found["negatives"] = file_hash(Path(config.negatives.path).expanduser())
+    negatives_path = getattr(config.negatives, "path", None)
+    if "negatives" in config.stage.uses and negatives_path is not None:
+        from embedexp.data import mined
+
+        found["negatives"] = mined.fingerprint(negatives_path, "negatives.path")
     for key, path in _models(config):
         if folder := _model_folder(path):
             found[key] = model_hash(folder)
@@ -70,6 +73,11 @@ def _models(config: Experiment) -> list[tuple[str, str]]:
         found.append(("backbone.source", config.backbone.source))
     if config.stage.name == "evaluate":
         found.append(("stage.model", config.stage.model))
+    if config.stage.name == "mine":
+        found += [(f"stage.teachers.{i}", path) for i, path in enumerate(config.stage.teachers)]
+        found += [("stage.cross_encoder", path) for path in [config.stage.cross_encoder] if path]
+    if config.stage.name == "filter":
+        found.append(("stage.teacher", config.stage.teacher))
     if "merge" in uses and config.merge.name != "none":
         found += [(f"merge.inputs.{i}", path) for i, path in enumerate(config.merge.inputs)]
     return found
@@ -151,6 +159,8 @@ def _counted(value: Any) -> Any:
             for name, info in type(value).model_fields.items()
             if counts(info)
         }
+    if isinstance(value, dict):
+        return {name: _counted(entry) for name, entry in value.items()}
     return value
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from .errors import UserError
 from .model_checks import data_tasks
-from .problems import Problem, Rule, listed, rule, warning
+from .problems import Problem, Rule, rule, warning
+from .schema.negatives import Dynamic
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -15,30 +15,37 @@ if TYPE_CHECKING:
     from .experiment import Config
     from .schema.batching import Batching
 
-HARD = ("own_hard_negatives", "other_hard_negatives")
-
-
-@rule("data")
-def data_files_exist(config: Config) -> Problem | None:
-    """What the data reads must be there before anything starts."""
-    data = config.data
-    if data.name == "jsonl":
-        return _unreadable(data.path, "data.path")
-    if data.name == "debian" and not Path(data.lists).expanduser().is_dir():
-        return Problem(
-            f"data.lists={data.lists} is not a folder",
-            "data=debian needs a Debian machine's package lists; set data.lists to their folder",
-        )
-    return None
-
 
 @rule("negatives")
 def negatives_file_exists(config: Config) -> Problem | None:
     """The mined file must be there before anything starts."""
-    negatives = config.negatives
-    if negatives.name == "mined_file":
-        return _unreadable(negatives.path, "negatives.path")
+    from embedexp.data import mined
+
+    path = getattr(config.negatives, "path", None)
+    if path is not None:
+        try:
+            mined.locate(path, "negatives.path")
+        except UserError as error:
+            what = f"negatives.path={path}: {error.what}"
+            return Problem(what, error.hint or "mend the path in negatives.path")
     return None
+
+
+@rule("negatives")
+def candidates_can_take_turns(config: Config) -> Problem | None:
+    """A pool that holds no more than is in use has nothing to replace it with."""
+    negatives = config.negatives
+    if not isinstance(negatives, Dynamic):
+        return None
+    least = negatives.skip + negatives.count + (negatives.count if negatives.whole_set else 1)
+    if negatives.pool >= least:
+        return None
+    return Problem(
+        f"negatives.pool={negatives.pool} leaves no candidate to replace one of "
+        f"negatives.count={negatives.count}"
+        + (f" after negatives.skip={negatives.skip}" if negatives.skip else ""),
+        f"set negatives.pool={least} or more",
+    )
 
 
 def _unreadable(path: str, key: str) -> Problem | None:
@@ -52,136 +59,39 @@ def _unreadable(path: str, key: str) -> Problem | None:
     return None
 
 
-@rule("data", "negatives")
-def own_negatives_exist(config: Config) -> Problem | None:
-    """negatives=own needs data that brings some."""
-    if config.negatives.name != "own":
+@rule("batching", "loss")
+def several_tasks_need_their_losses(config: Config) -> Problem | None:
+    """A step of several tasks is the sum of their losses."""
+    if config.batching.name != "one_task_per_rank" or config.loss.name == "task_aware":
         return None
-    if config.data.name != "jsonl":
-        return Problem(
-            f"negatives=own, but data={config.data.name} has no hard negatives of its own",
-            "use negatives=none, or negatives=mined_file",
-        )
-    if config.data.columns.negatives is None:
-        return Problem(
-            "negatives=own, but data.columns.negatives names no field",
-            "set data.columns.negatives=FIELD, or use negatives=none",
-        )
-    return None
-
-
-@rule("data", "negatives")
-def own_negatives_are_used(config: Config) -> Problem | None:
-    """Negatives that the data brings and nobody reads are worth a word."""
-    data = config.data
-    if data.name == "jsonl" and data.columns.negatives and config.negatives.name == "none":
-        return warning(
-            f"data.columns.negatives={data.columns.negatives} has no effect with negatives=none",
-            "use negatives=own",
-        )
-    return None
-
-
-@rule("data")
-def scores_have_a_column(config: Config) -> Problem | None:
-    """Graded pairs need grades."""
-    data = config.data
-    if data.name != "jsonl":
-        return None
-    if data.task == "sts" and data.columns.score is None:
-        return Problem(
-            "data.task=sts, but data.columns.score names no field", "set data.columns.score=FIELD"
-        )
-    if data.task != "sts" and data.columns.score is not None:
-        return warning(
-            f"data.columns.score={data.columns.score} has no effect with data.task={data.task}",
-            "set data.task=sts, or data.columns.score=null",
-        )
-    return None
-
-
-@rule("loss")
-def loss_tasks_are_possible(config: Config) -> Problem | None:
-    """CoSENT needs scores, and InfoNCE has no use for them."""
-    loss = config.loss
-    graded = [task for task in loss.tasks if task == "sts"]
-    others = [task for task in loss.tasks if task != "sts"]
-    if loss.name == "cosent" and others:
-        return Problem(
-            f"loss=cosent learns from scored pairs (sts), not from {others[0]}",
-            "set loss.tasks=[sts], or use loss=task_aware",
-        )
-    if loss.name == "infonce" and graded:
-        return Problem(
-            "loss=infonce would take every scored pair of sts for a positive one",
-            "use loss=task_aware, or take sts out of loss.tasks",
-        )
-    return None
-
-
-@rule("data", "loss")
-def loss_learns_from_the_data(config: Config) -> Problem | None:
-    """Every kind of example in the data must be one that the loss can learn from."""
-    tasks, loss = data_tasks(config), config.loss
-    foreign = [task for task in tasks if task not in loss.tasks]
-    if not foreign:
-        return None
-    common = [task for task in tasks if task in loss.tasks]
-    if config.data.name == "builtin":
-        mend = f"set data.tasks={listed(common or loss.tasks)}"
-    elif config.data.name == "jsonl" and len(loss.tasks) == 1:
-        mend = f"set data.task={loss.tasks[0]} if that is what the pairs teach"
-    else:
-        mend = ""
-    others = [f"loss={name}" for name in _losses_for(tasks) if name != loss.name]
     return Problem(
-        f"loss={loss.name} cannot learn from {', '.join(foreign)}, "
-        f"which data={config.data.name} teaches here",
-        ", or ".join(filter(None, [mend, "use " + " or ".join(others) if others else ""])),
+        f"batching=one_task_per_rank puts several tasks into a step, and loss={config.loss.name} "
+        "takes them for one",
+        "use loss=task_aware, or batching=task_aware for one task a step",
     )
 
 
-def _losses_for(tasks: list[str]) -> list[str]:
-    """Names of the losses that by default learn from all of these tasks."""
-    from .sources import option_files, read_yaml
-
-    found = {name: read_yaml(path) for name, path in option_files("loss").items()}
-    return [name for name, loss in found.items() if set(tasks) <= set(loss.get("tasks", ()))]
-
-
-@rule("data", "batching", "loss")
-def task_aware_loss_sees_one_task(config: Config) -> Problem | None:
-    """The task of a batch is defined only where a batch holds one task."""
-    if config.loss.name != "task_aware" or config.batching.name != "heterogeneous":
+@rule("data", "batching")
+def sub_batches_fit_the_tasks(config: Config) -> Problem | None:
+    """Every task of the data has a sub-batch, and every sub-batch a task."""
+    if config.batching.name != "one_task_per_rank":
         return None
-    if len(data_tasks(config)) < 2:
-        return None
-    return Problem(
-        "loss=task_aware needs batches of one task, and batching=heterogeneous mixes tasks",
-        "use batching=task_aware",
-    )
-
-
-@rule("data", "negatives", "loss")
-def denominator_is_not_empty(config: Config) -> Problem | None:
-    """A denominator of hard negatives alone holds nothing where there are none."""
-    loss = config.loss
-    if config.negatives.name != "none" or loss.name == "cosent":
-        return None
-    if loss.name == "infonce":
-        denominators = {"loss.denominator": loss.denominator}
-    else:
-        denominators = {
-            f"loss.denominators.{task}": getattr(loss.denominators, task)
-            for task in data_tasks(config)
-            if task != "sts"
-        }
-    for key, terms in denominators.items():
-        if all(term in HARD for term in terms):
-            return Problem(
-                f"{key} holds only hard negatives, and negatives=none gives none",
-                f"add other_positives to {key}, or choose a negatives option",
-            )
+    taught, sizes = data_tasks(config), config.batching.sizes.model_dump()
+    without_size = [task for task in taught if sizes[task] is None]
+    if without_size:
+        keys = " ".join(f"batching.sizes.{task}=NUMBER" for task in without_size)
+        return Problem(
+            f"the data teaches {' and '.join(without_size)}, "
+            f"but batching.sizes.{without_size[0]} is null",
+            f"set {keys}, or take the task out of the data",
+        )
+    untaught = [task for task, size in sizes.items() if size is not None and task not in taught]
+    if untaught:
+        return Problem(
+            f"batching.sizes.{untaught[0]}={sizes[untaught[0]]}, "
+            f"but the data teaches no {' and no '.join(untaught)}",
+            f"set {' '.join(f'batching.sizes.{task}=null' for task in untaught)}",
+        )
     return None
 
 
@@ -202,6 +112,8 @@ def batches_can_be_filled(config: Config) -> Problem | None:
     """A batch cannot hold more examples than there are to choose from."""
     from embedexp.data import describe
 
+    if config.stage.name in ("mlm", "causal_lm"):
+        return None  # blocks are counted when they are made, and may repeat
     datasets = describe(config.data)
     if not datasets:
         return Problem(
@@ -213,8 +125,9 @@ def batches_can_be_filled(config: Config) -> Problem | None:
 
 def unfilled(batching: Batching, datasets: Sequence[tuple[str, str, int | None]]) -> Problem | None:
     """What is wrong with batches from `datasets`: name, task and examples (None: not known)."""
-    size, rules = batching.size, getattr(batching, "rules", None)
+    rules, sizes = getattr(batching, "rules", None), getattr(batching, "sizes", None)
     pools: dict[str, int | None] = {}  # None where counting would mean reading the data
+    keys: dict[str, str] = {}
     for name, task, examples in datasets:
         if batching.name == "heterogeneous":
             name = "all datasets"
@@ -222,25 +135,23 @@ def unfilled(batching: Batching, datasets: Sequence[tuple[str, str, int | None]]
             name = f"task {task}"
         so_far = pools.get(name, 0)
         pools[name] = None if examples is None or so_far is None else so_far + examples
+        keys[name] = "batching.size" if sizes is None else f"batching.sizes.{task}"
     for name, examples in pools.items():
+        key = keys[name]
+        size = batching.size if sizes is None else getattr(sizes, key.rpartition(".")[2]) or 0
         if examples is not None and size > examples:
             return Problem(
-                f"batching.size={size} is more than the {examples} training examples of {name}",
-                f"set batching.size={max(1, examples)} or less",
+                f"{key}={size} is more than the {examples} training examples of {name}",
+                f"set {key}={max(1, examples)} or less",
             )
     return None
 
 
 RULES: tuple[Rule, ...] = (
-    data_files_exist,
     negatives_file_exists,
-    own_negatives_exist,
-    own_negatives_are_used,
-    scores_have_a_column,
-    loss_tasks_are_possible,
-    loss_learns_from_the_data,
-    task_aware_loss_sees_one_task,
-    denominator_is_not_empty,
+    candidates_can_take_turns,
+    several_tasks_need_their_losses,
+    sub_batches_fit_the_tasks,
     warmup_ends,
 )
 COUNTING_RULES: tuple[Rule, ...] = (batches_can_be_filled,)

@@ -57,8 +57,8 @@ def is_model(annotation: Any) -> bool:
 def below(annotation: Any, part: str) -> list[FieldInfo | None]:
     """What can stand at key `part` below a value of this annotation.
 
-    A field for each alternative that has it; None for an entry of a free mapping. Empty where
-    there is no such key.
+    A field for each alternative that has it; None for an entry of a free mapping, whose own keys
+    `entries` gives. Empty where there is no such key.
     """
     found: list[FieldInfo | None] = []
     for member in union_members(annotation):
@@ -68,6 +68,14 @@ def below(annotation: Any, part: str) -> list[FieldInfo | None]:
         elif get_origin(member) is dict:
             found.append(None)
     return found
+
+
+def entries(annotation: Any) -> Any:
+    """The schema class of what a mapping of free names holds, or None if it may hold anything."""
+    for member in union_members(annotation):
+        if get_origin(member) is dict and is_model(get_args(member)[1]):
+            return get_args(member)[1]
+    return None
 
 
 def keys_below(annotation: Any) -> list[str]:
@@ -118,7 +126,7 @@ def locate(location: tuple[Any, ...]) -> tuple[list[str], FieldInfo | None]:
             )
         elif any(get_origin(member) is dict for member in members) and isinstance(step, str):
             parts.append(step)
-            annotation = Any
+            annotation = entries(annotation) or Any
         elif fields:  # a key that the schema does not have
             parts.append(str(step))
             return parts, None

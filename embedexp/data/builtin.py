@@ -16,6 +16,7 @@ from .vendored import manifest, read_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from pathlib import Path
 
     from embedexp.config.schema.data import Builtin
 
@@ -44,7 +45,7 @@ class Heldout:
     emoji: dict[str, list[tuple[str, str]]]
 
 
-def load(option: Builtin) -> Corpus:
+def load(option: Builtin, cache_dir: str | Path | None = None) -> Corpus:
     """The training datasets that the option's tasks and weights ask for.
 
     Their held-out part is not in the corpus but in `heldout()`, as tasks of four kinds.
@@ -52,6 +53,7 @@ def load(option: Builtin) -> Corpus:
     Raises:
         UserError: nothing is left to train on, or a shipped file is damaged.
     """
+    del cache_dir  # small enough to be held in memory
     train = []
     for name, weight in _in_use(option).items():
         dataset = _BUILDERS[name](wordnet.split(held_out=False))
@@ -106,7 +108,10 @@ def training_datasets() -> list[Dataset]:
 
 
 def _content() -> Iterator[Any]:
-    yield from (asdict(dataset) for dataset in training_datasets())
+    # Fields that no built-in dataset fills are left out: the fingerprint is of the content.
+    for dataset in training_datasets():
+        fields = asdict(dataset)
+        yield {name: fields[name] for name in fields if name not in ("teacher_scores", "language")}
     yield asdict(heldout())
 
 

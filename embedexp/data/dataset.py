@@ -8,15 +8,23 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+COLUMNS = ("queries", "positives", "negatives", "scores", "groups", "teacher_scores")
+"""The fields of a dataset that hold one value per example."""
+
 
 @dataclass(frozen=True)
 class Dataset:
     """Examples of one kind: `queries[i]` belongs with `positives[i]`.
 
+    Columns are lists, or read from a file as they are asked for (`columns.ExampleStore`): go
+    through many rows with `columns.batches`, and never copy a whole column.
+
     `task` is one of `TRAINING_TASKS`. For `sts`, the two texts carry `scores[i]`. `groups[i]`,
     where given, says which examples must never be negatives of each other (same class, same
-    hypernym); texts that are equal never are, groups or not. `weight` is how often the dataset is
-    drawn, relative to the others.
+    hypernym; None for none); texts that are equal never are, groups or not. `teacher_scores[i]`
+    are a teacher's scores of the positive, then of the negatives. A query with several positives
+    is several examples. `weight` is how often the dataset is drawn, relative to the others;
+    `language` a code such as `en`, empty where it is unknown.
     """
 
     name: str
@@ -25,14 +33,16 @@ class Dataset:
     positives: Sequence[str]
     negatives: Sequence[Sequence[str]] | None = None
     scores: Sequence[float] | None = None
-    groups: Sequence[str] | None = None
+    groups: Sequence[str | None] | None = None
     weight: float = 1.0
+    teacher_scores: Sequence[Sequence[float]] | None = None
+    language: str = ""
 
     def __len__(self) -> int:
         return len(self.queries)
 
     def __post_init__(self) -> None:
-        for name in ("positives", "negatives", "scores", "groups"):
+        for name in COLUMNS[1:]:
             column = getattr(self, name)
             if column is not None and len(column) != len(self.queries):
                 raise ValueError(
@@ -40,14 +50,31 @@ class Dataset:
                 )
 
     def select(self, index: Iterable[int]) -> Dataset:
-        """The examples `index`, in that order."""
-        rows = list(index)
+        """The examples `index`, in that order; of columns in a file, nothing is read."""
+        import numpy as np
+
+        from .columns import select
+
+        rows = index if isinstance(index, np.ndarray) else list(index)
         columns: dict[str, Any] = {
-            name: [column[row] for row in rows]
-            for name in ("queries", "positives", "negatives", "scores", "groups")
+            name: select(column, rows)
+            for name in COLUMNS
             if (column := getattr(self, name)) is not None
         }
         return replace(self, **columns)
+
+
+@dataclass(frozen=True)
+class TextDataset:
+    """Plain texts, for language modelling. `weight` and `language` as in `Dataset`."""
+
+    name: str
+    texts: Sequence[str]
+    weight: float = 1.0
+    language: str = ""
+
+    def __len__(self) -> int:
+        return len(self.texts)
 
 
 @dataclass(frozen=True)
@@ -57,3 +84,4 @@ class Corpus:
     train: tuple[Dataset, ...]
     heldout: tuple[Dataset, ...] = field(default=())
     fingerprint: str = ""  # SHA-256 of the content read, hexadecimal
+    texts: tuple[TextDataset, ...] = ()  # for language modelling

@@ -44,12 +44,13 @@ class _Package:
     long: str
 
 
-def load(option: Debian) -> Corpus:
+def load(option: Debian, cache_dir: str | Path | None = None) -> Corpus:
     """One pair for each source package; no short description and no beginning of a long one twice.
 
     Raises:
         UserError: there are no package lists, as on another system or before `apt-get update`.
     """
+    del cache_dir  # small enough to be held in memory
     packages = shuffled(_distinct(_read(option)), "debian", lambda p: p.name)
     if not packages:
         raise UserError("the package lists describe no package", where=option.lists, hint=_HINT)

@@ -2,42 +2,30 @@
 
 from __future__ import annotations
 
-import gzip
 import json
-import zlib
-from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
-from embedexp.config.errors import UserError, nearest
+from . import files, rows
+from .rows import BadRowError, bad_row
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
-SUFFIXES = (".jsonl", ".jsonl.gz")
+    from embedexp.config.errors import UserError
+
+JSON_LINES = files.Format(
+    (".jsonl",), "a JSON-lines file", "write one JSON object a line into a file called .jsonl"
+)
 
 
 def existing(path: str, key: str) -> Path:
-    """The file that a config key names.
+    """The one JSON-lines file that a config key names.
 
     Raises:
         UserError: it is missing, a folder, or of another format.
     """
-    file = Path(path).expanduser()
-    where = f"{key}={path}"
-    if not file.is_file():
-        folder = file.parent
-        names = [p.name for p in folder.iterdir()] if folder.is_dir() else []
-        near = nearest(file.name, names)
-        hint = f"did you mean {folder / near}?" if near else f"mend the path in {key}"
-        what = "is a folder, not a file" if file.is_dir() else "does not exist"
-        raise UserError(f"{file} {what}", where=where, hint=hint)
-    if not file.name.endswith(SUFFIXES):
-        raise UserError(
-            f"{file.name} is not a JSON-lines file",
-            where=where,
-            hint="write one JSON object a line into a file called .jsonl or .jsonl.gz",
-        )
-    return file
+    return files.existing(path, key, JSON_LINES)[0]
 
 
 def read_objects(file: Path) -> Iterator[tuple[int, dict[str, Any]]]:
@@ -46,51 +34,52 @@ def read_objects(file: Path) -> Iterator[tuple[int, dict[str, Any]]]:
     Raises:
         UserError: a line is not UTF-8, has a NUL byte, or is not a JSON object; a damaged archive.
     """
-    number = 0
-    try:
-        with _open(file) as lines:
-            for number, line in enumerate(lines, start=1):
-                if line.strip():
-                    yield number, _parse(file, number, line)
-    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-        raise bad_line(file, number + 1, f"the compressed file is damaged ({error})") from None
+    for number, value in read_lines(file):
+        if isinstance(value, BadRowError):
+            raise bad_line(file, number, value.detail, value.hint)
+        yield number, value
+
+
+def read_lines(file: Path) -> Iterator[tuple[int, dict[str, Any] | BadRowError]]:
+    """The same, with what is wrong in the place of a bad line.
+
+    Raises:
+        UserError: a damaged archive.
+    """
+    with files.opened(file) as lines:
+        for number, line in enumerate(lines, start=1):
+            if line.strip():
+                yield number, _parse(number, line)
 
 
 def bad_line(file: Path, number: int, problem: str, hint: str | None = None) -> UserError:
     """The error for a line that cannot be used."""
-    return UserError(f"{file.name}, line {number}: {problem}", where=f"in {file}", hint=hint)
+    return bad_row(str(file), number, problem, hint)
 
 
 def text_problem(text: str) -> str | None:
     """What makes a text unusable, if anything does."""
-    if "\0" in text:
-        return "has a NUL character"
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return "has half of a surrogate pair, which is not Unicode text"
-    return None
+    fault = rows.text_problem(text)
+    return fault[1] if fault else None
 
 
-def _open(file: Path) -> IO[bytes]:
-    return cast("IO[bytes]", gzip.open(file)) if file.suffix == ".gz" else file.open("rb")
-
-
-def _parse(file: Path, number: int, line: bytes) -> dict[str, Any]:
+def _parse(number: int, line: bytes) -> dict[str, Any] | BadRowError:
     if b"\0" in line:
-        raise bad_line(file, number, "a NUL byte", "is this a text file?")
+        return BadRowError("NUL character", "a NUL byte", "is this a text file?")
     try:
         # A byte-order mark is common in files from Windows, and harmless.
         value = json.loads(line.decode("utf-8-sig" if number == 1 else "utf-8"))
     except UnicodeDecodeError as error:
-        problem = f"byte {error.start + 1} is not UTF-8"
-        raise bad_line(file, number, problem, "save the file as UTF-8") from None
+        detail = f"byte {error.start + 1} is not UTF-8"
+        return BadRowError("not UTF-8", detail, "save the file as UTF-8")
     except json.JSONDecodeError as error:
-        problem = f"not JSON: {error.msg} at column {error.colno}"
-        raise bad_line(file, number, problem) from None
+        return BadRowError("not JSON", f"not JSON: {error.msg} at column {error.colno}")
     except (ValueError, RecursionError) as error:  # endless numbers, endless nesting
-        raise bad_line(file, number, f"not JSON that can be read ({error})") from None
+        return BadRowError("not JSON", f"not JSON that can be read ({error})")
     if not isinstance(value, dict):
-        problem = f"a JSON {type(value).__name__} where an object is needed"
-        raise bad_line(file, number, problem, 'write lines such as {"query": "…", "positive": "…"}')
+        return BadRowError(
+            "not a JSON object",
+            f"a JSON {type(value).__name__} where an object is needed",
+            'write lines such as {"query": "…", "positive": "…"}',
+        )
     return value

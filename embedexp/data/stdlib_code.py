@@ -31,12 +31,13 @@ LONGEST_CODE = 1500  # characters
 _SKIPPED = {"site-packages", "dist-packages", "test", "tests", "idle_test", "__pycache__"}
 
 
-def load(option: StdlibCode) -> Corpus:
+def load(option: StdlibCode, cache_dir: str | Path | None = None) -> Corpus:
     """One pair for each function whose docstring's first paragraph no other function has.
 
     Raises:
         UserError: this Python comes without the sources of its library.
     """
+    del cache_dir  # small enough to be held in memory
     pairs: dict[str, str] = {}
     for file in _files():
         for docstring, code in _functions(file.read_bytes()):

@@ -6,28 +6,33 @@ import hashlib
 import json
 import logging
 import os
-import shutil
-import tempfile
 from dataclasses import dataclass
-from pathlib import Path
+from functools import partial
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from embedexp.config.errors import UserError
-
+from .arrays import ArrayWriter, bytes_written, load, pieces
+from .cache import WORK, cached
+from .columns import fingerprint
+from .distinct import first_seen
+from .progress import Progress
 from .prompted import tokenise
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from typing import BinaryIO
+    from collections.abc import Callable, Iterator, Sequence
+    from pathlib import Path
 
     from numpy.typing import NDArray
 
 log = logging.getLogger(__name__)
 
-FORMAT = 1  # raise when the files or their meaning change: older stores are then built anew
-BATCH = 4096  # texts tokenised at a time
+FORMAT = 2  # raise when the files or their meaning change: older stores are then built anew
+BATCH = 2048  # texts tokenised at a time
+CHARACTERS = 1 << 23  # characters tokenised at a time, unless one text has more
+READ = 256  # rows read at a time: each may be a book
+COMMIT = 1 << 20  # tokens after which an interrupted build need not go back
 
 
 class Tokenizer(Protocol):
@@ -47,6 +52,30 @@ class Kind:
 
 
 @dataclass(frozen=True)
+class Stretch:
+    """Texts that are tokenised alike; rows may be lists of texts, which follow one another."""
+
+    rows: Sequence[Any]
+    encode: Callable[[list[str]], list[list[int]]]
+    nested: bool = False
+
+    def texts(self, start: int = 0) -> Iterator[tuple[int, list[str]]]:
+        """From row `start` on, texts in batches, each with the number of the row after it."""
+        batch: list[str] = []
+        characters = 0
+        for piece in pieces(len(self.rows) - start, min(READ, BATCH)):
+            rows = self.rows[start + piece.start : start + piece.stop]
+            texts = list(chain.from_iterable(rows) if self.nested else rows)
+            batch += texts
+            characters += sum(map(len, texts))
+            if len(batch) >= BATCH or characters >= CHARACTERS:
+                yield start + piece.stop, batch
+                batch, characters = [], 0
+        if batch:
+            yield len(self.rows), batch
+
+
+@dataclass(frozen=True)
 class TokenStore:
     """n token sequences in a row: sequence i is `flat[offsets[i]:offsets[i + 1]]`.
 
@@ -62,7 +91,7 @@ class TokenStore:
 
     @property
     def lengths(self) -> NDArray[np.int64]:
-        """Tokens per sequence, `[n]`."""
+        """Tokens per sequence, `[n]`, in memory."""
         return np.diff(self.offsets)
 
     def tokens(self, index: int) -> NDArray[np.int32]:
@@ -79,113 +108,146 @@ class TokenStore:
         return self.flat[positions], offsets
 
     @classmethod
+    def load(cls, folder: Path) -> TokenStore:
+        """The store of a folder."""
+        return cls(load(folder / "tokens.npy"), load(folder / "offsets.npy"))
+
+    @classmethod
     def build(
         cls, kinds: Sequence[Kind], tokenizer: Tokenizer, cache_dir: str | Path
     ) -> TokenStore:
         """All texts of all kinds, one kind after the other, tokenised or found in the cache.
 
         The key in the cache is the content: tokenizer, prompts, lengths and texts. A store appears
-        there whole or not at all, also when several processes build it at once.
+        there whole or not at all, also when several processes build it at once; after an
+        interruption, building goes on where it was.
 
         Raises:
             UserError: nothing can be written there.
         """
-        key = _key(kinds, tokenizer)
-        final = Path(cache_dir).expanduser() / "tokens" / key
-        if (store := cls._open(final)) is not None:
-            return store
-        try:
-            final.parent.mkdir(parents=True, exist_ok=True)
-            building = Path(tempfile.mkdtemp(prefix=f"{key}.", dir=final.parent))
-        except OSError as error:
-            raise UserError(
-                f"the cache {final.parent} can't be written: {error.strerror}",
-                where=f"paths.cache={cache_dir}",
-                hint="set paths.cache, or EMBEDEXP_CACHE, to a folder in which you may write",
-            ) from None
-        try:
-            _write(building, kinds, tokenizer)
-            if final.exists() and cls._open(final) is None:
-                shutil.rmtree(final, ignore_errors=True)  # damaged
-            try:
-                building.replace(final)
-            except OSError:
-                if cls._open(final) is None:  # else another process was faster with the same
-                    raise
-        finally:
-            shutil.rmtree(building, ignore_errors=True)
-        store = cls._open(final)
-        assert store is not None
-        log.info("tokenised %d texts, %d tokens", len(store), len(store.flat))
-        return store
 
-    @classmethod
-    def _open(cls, folder: Path) -> TokenStore | None:
-        """The store in a folder, or None if there is none that is whole."""
-        try:
-            expected = json.loads((folder / "store.json").read_text(encoding="utf-8"))
-            offsets = np.load(folder / "offsets.npy", mmap_mode="r", allow_pickle=False)
-            flat = np.load(folder / "tokens.npy", mmap_mode="r", allow_pickle=False)
-        except (OSError, ValueError):
-            return None
-        # Read once here: training on a damaged store would be wrong in silence.
-        whole = expected == _description(offsets, flat)
-        return cls(flat, offsets) if whole and offsets[-1] == len(flat) else None
+        def write(folder: Path) -> dict[str, int]:
+            stretches = [
+                Stretch(kind.texts, prompted(tokenizer, kind.prompt, kind.max_tokens))
+                for kind in kinds
+            ]
+            return write_sequences(folder, stretches)
+
+        return cls.load(cached(cache_dir, "tokens", _key(kinds, tokenizer), write)[0])
 
 
-def _write(folder: Path, kinds: Sequence[Kind], tokenizer: Tokenizer) -> None:
-    count = sum(len(kind.texts) for kind in kinds)
-    offsets = np.zeros(count + 1, np.int64)
-    position = 0
-    with (folder / "tokens.npy").open("wb") as file:
-        _write_header(file, 0)
-        for sequences in _tokenised(kinds, tokenizer):
-            lengths = np.fromiter(map(len, sequences), np.int64, len(sequences))
-            filled = slice(position + 1, position + 1 + len(sequences))
-            offsets[filled] = offsets[position] + lengths.cumsum()
-            position += len(sequences)
-            flat = (token for sequence in sequences for token in sequence)
-            file.write(np.fromiter(flat, np.int32, int(lengths.sum())).tobytes())
-        file.seek(0)
-        _write_header(file, int(offsets[-1]))
-    np.save(folder / "offsets.npy", offsets, allow_pickle=False)
-    content = _description(offsets, np.load(folder / "tokens.npy", mmap_mode="r"))
-    (folder / "store.json").write_text(json.dumps(content), encoding="utf-8")
-    for path in folder.iterdir():  # on the disk before the rename makes it visible
-        descriptor = os.open(path, os.O_RDONLY)
-        os.fsync(descriptor)
-        os.close(descriptor)
+def prompted(
+    tokenizer: Tokenizer, prompt: str, max_tokens: int
+) -> Callable[[list[str]], list[list[int]]]:
+    """How texts of a kind are tokenised."""
+    return partial(_prompted, tokenizer, prompt, max_tokens)
 
 
-def _description(offsets: NDArray[np.int64], flat: NDArray[np.int32]) -> dict[str, int | str]:
-    """Sizes and content of a store, to tell a whole one from a damaged one."""
-    digest = hashlib.sha256(np.ascontiguousarray(offsets).data)
-    digest.update(flat.data)
-    return {"sequences": len(offsets) - 1, "tokens": len(flat), "sha256": digest.hexdigest()}
+def _prompted(
+    tokenizer: Tokenizer, prompt: str, max_tokens: int, texts: list[str]
+) -> list[list[int]]:
+    return tokenise(tokenizer, prompt, texts, max_tokens)
 
 
-def _write_header(file: BinaryIO, length: int) -> None:
-    """The .npy header; numpy pads it, so that it takes the same room for every length."""
-    header = {"descr": "<i4", "fortran_order": False, "shape": (length,)}
-    np.lib.format.write_array_header_1_0(file, header)
+def write_sequences(
+    folder: Path,
+    stretches: Sequence[Stretch],
+    ids: NDArray[np.int64] | None = None,
+    total: int | None = None,
+) -> dict[str, int]:
+    """Write `tokens.npy` and `offsets.npy`: the tokens of all texts, or of those with new ids.
+
+    `ids [texts]` numbers the texts by first appearance; each is written once. `total` is the number
+    of sequences, for the progress bar. Goes on after what an interrupted call left in the folder.
+    Facts: sequences and tokens.
+    """
+    journal = folder / WORK / "tokens.json"
+    at = _read_journal(journal, folder)
+    if total is None and ids is None and not any(stretch.nested for stretch in stretches):
+        total = sum(len(stretch.rows) for stretch in stretches)
+    known = at["sequences"]
+    with (
+        ArrayWriter(folder / "tokens.npy", np.int32, keep=at["tokens"] if known else None) as flat,
+        ArrayWriter(folder / "offsets.npy", np.int64, keep=known + 1 if known else None) as offsets,
+        Progress("tokenise", total, "texts", known) as progress,
+    ):
+        if not known:
+            offsets.append(np.zeros(1, np.int64))
+        text, committed = at["text"], flat.length
+        for number in range(at["stretch"], len(stretches)):
+            stretch = stretches[number]
+            start = at["row"] if number == at["stretch"] else 0
+            for row, texts in stretch.texts(start):
+                new = texts
+                if ids is not None:
+                    seen = first_seen(ids[text : text + len(texts)], offsets.length - 1)
+                    new = [texts[i] for i in np.flatnonzero(seen).tolist()]
+                text += len(texts)
+                for some in _portions(new):
+                    _append(stretch.encode(some), flat, offsets)
+                progress.add(len(new))
+                if flat.length - committed >= COMMIT:
+                    committed = flat.length
+                    _commit(journal, flat, offsets, stretch=number, row=row, text=text)
+        facts = _commit(journal, flat, offsets, stretch=len(stretches), row=0, text=text)
+    log.info("tokenised %d texts, %d tokens", facts["sequences"], facts["tokens"])
+    return {name: facts[name] for name in ("sequences", "tokens")}
 
 
-def _tokenised(kinds: Sequence[Kind], tokenizer: Tokenizer) -> Iterator[list[list[int]]]:
-    for kind in kinds:
-        for start in range(0, len(kind.texts), BATCH):
-            texts = kind.texts[start : start + BATCH]
-            yield tokenise(tokenizer, kind.prompt, texts, kind.max_tokens)
+def _append(sequences: list[list[int]], flat: ArrayWriter, offsets: ArrayWriter) -> None:
+    lengths = np.fromiter(map(len, sequences), np.int64, len(sequences))
+    offsets.append(flat.length + lengths.cumsum())
+    flat.append(np.fromiter(chain.from_iterable(sequences), np.int32, int(lengths.sum())))
+
+
+def _portions(texts: list[str]) -> Iterator[list[str]]:
+    """Texts in lists of a bounded number of characters."""
+    portion: list[str] = []
+    characters = 0
+    for text in texts:
+        if portion and characters + len(text) > CHARACTERS:
+            yield portion
+            portion, characters = [], 0
+        portion.append(text)
+        characters += len(text)
+    if portion:
+        yield portion
+
+
+def _read_journal(journal: Path, folder: Path) -> dict[str, int]:
+    """Where an interrupted build was, if what it says it wrote is there."""
+    fresh = dict.fromkeys(("stretch", "row", "text", "sequences", "tokens"), 0)
+    try:
+        at: dict[str, int] = json.loads(journal.read_text(encoding="utf-8"))
+        sizes = [bytes_written(folder / name) for name in ("tokens.npy", "offsets.npy")]
+    except (OSError, ValueError):
+        return fresh
+    whole = sizes[0] >= 4 * at["tokens"] and sizes[1] >= 8 * (at["sequences"] + 1)
+    return at if whole else fresh
+
+
+def _commit(journal: Path, flat: ArrayWriter, offsets: ArrayWriter, **place: int) -> dict[str, int]:
+    """Note that everything up to a place is on the disk."""
+    flat.flush()
+    offsets.flush()
+    state = {**place, "sequences": offsets.length - 1, "tokens": flat.length}
+    temporary = journal.with_suffix(".new")
+    with temporary.open("w", encoding="utf-8") as file:
+        file.write(json.dumps(state))
+        file.flush()
+        os.fsync(file.fileno())
+    temporary.replace(journal)
+    return state
 
 
 def _key(kinds: Sequence[Kind], tokenizer: Tokenizer) -> str:
-    digest = hashlib.sha256(f"{FORMAT}\0{tokenizer_fingerprint(tokenizer)}".encode())
-    for kind in kinds:
-        head = json.dumps([kind.prompt, kind.max_tokens, len(kind.texts)])
-        digest.update(head.encode() + b"\n")
-        for text in kind.texts:
-            content = text.encode()
-            digest.update(len(content).to_bytes(8, "little") + content)
-    return digest.hexdigest()[:32]
+    parts = [[kind.prompt, kind.max_tokens, fingerprint(kind.texts)] for kind in kinds]
+    return content_key([FORMAT, tokenizer_fingerprint(tokenizer), parts])
+
+
+def content_key(parts: Any) -> str:
+    """A name in the cache, from all that decides the content."""
+    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:32]
 
 
 def tokenizer_fingerprint(tokenizer: Any) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
 import torch
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
     from embedexp.batching.token_batch import TokenBatch
+    from embedexp.routing import RouterOutput
 
     from .model_config import ModelConfig
 
@@ -83,17 +85,7 @@ class Embedder(nn.Module):
         order, expert_rows = self._by_expert(batch)
         if order is not None:
             batch = batch.select(order)
-        mask = self.schedule.mask(self.schedule.final if alpha is None else alpha)
-        lengths = batch.lengths.tolist()
-        routing_pass = RoutingPass(expert_rows, lengths)
-        hidden = self.model(
-            input_ids=batch.input_ids[None],
-            position_ids=batch.position_ids[None],
-            packed_layout=PackedLayout.build(lengths, mask, batch.input_ids.device),
-            routing_pass=routing_pass,
-        ).last_hidden_state[0]
-
-        router = routing_pass.output()
+        hidden, router = self._run(batch, expert_rows, alpha)
         vectors = self._pooling(hidden.float(), batch, router)
         if order is not None:
             vectors = vectors.index_select(0, order.argsort())
@@ -101,6 +93,37 @@ class Embedder(nn.Module):
         if self.config.embedding.normalize:
             vectors = normalize(vectors, dim=-1)
         return Embeddings(vectors, router)
+
+    def hidden(
+        self, batch: TokenBatch, alpha: float | None = None
+    ) -> tuple[Tensor, RouterOutput | None]:
+        """Hidden states `[t, d]` of n packed sequences in their order, and what routers did.
+
+        Raises:
+            UserError: a task-routed model has no expert for a task in the batch.
+        """
+        order, expert_rows = self._by_expert(batch)
+        if order is None:
+            return self._run(batch, expert_rows, alpha)
+        hidden, router = self._run(batch.select(order), expert_rows, alpha)
+        places = torch.arange(len(hidden), device=hidden.device)
+        moved = replace(batch, input_ids=places).select(order).input_ids
+        return hidden.index_select(0, moved.argsort()), router
+
+    def _run(
+        self, batch: TokenBatch, expert_rows: list[int] | None, alpha: float | None
+    ) -> tuple[Tensor, RouterOutput | None]:
+        """The backbone over sequences that are in the order of their experts."""
+        mask = self.schedule.mask(self.schedule.final if alpha is None else alpha)
+        lengths = batch.lengths.tolist()
+        routing_pass = RoutingPass(expert_rows, lengths)
+        hidden: Tensor = self.model(
+            input_ids=batch.input_ids[None],
+            position_ids=batch.position_ids[None],
+            packed_layout=PackedLayout.build(lengths, mask, batch.input_ids.device),
+            routing_pass=routing_pass,
+        ).last_hidden_state[0]
+        return hidden, routing_pass.output()
 
     def expert_of(self, tasks: Sequence[str]) -> int | None:
         """The one expert that these instruction tasks share, 0 where there are no task experts.

@@ -8,6 +8,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from torch import Tensor
 
+GAUGES = ("temperature",)
+"""Terms that are worth a line in the log and no part of the loss."""
+
 
 @dataclass(frozen=True)
 class LossOutput:

@@ -1,11 +1,13 @@
-"""Task-aware contrastive learning: the batch's task picks the loss and its temperature."""
+"""Task-aware contrastive learning: an example's task picks the loss and its temperature."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import torch
 from torch import Tensor, nn
 
+from .angle import AngleLoss
 from .cosent import CoSENTLoss
 from .infonce import InfoNCELoss
 from .output import LossOutput
@@ -16,32 +18,42 @@ if TYPE_CHECKING:
 
 
 class TaskAwareLoss(nn.Module):
-    """One loss per training task (MoTE's TA-CL)."""
+    """One loss per training task (MoTE's TA-CL), and their weighted sum where a batch has several.
 
-    def __init__(self, losses: dict[str, nn.Module]) -> None:
+    Examples of different tasks are never negatives of each other.
+    """
+
+    def __init__(self, losses: dict[str, nn.Module], weights: dict[str, float]) -> None:
         super().__init__()
-        self.losses = nn.ModuleDict(losses)
+        self.losses, self.weights = nn.ModuleDict(losses), weights
 
     def forward(self, vectors: Tensor, batch: TrainingBatch) -> LossOutput:
-        """The loss of the batch's task; its terms carry the task's name.
+        """Sum over tasks of weight x loss of that task's examples.
 
-        Raises:
-            ValueError: if the batch mixes tasks.
+        Terms carry the task's name and no weight.
         """
-        tasks = set(batch.tasks)
-        if len(tasks) != 1:
-            raise ValueError(f"a task-aware loss needs one task a batch, not {sorted(tasks)}")
-        (task,) = tasks
-        output: LossOutput = self.losses[task](vectors, batch)
-        return LossOutput(output.total, {f"{task}_{k}": v for k, v in output.terms.items()})
+        tasks = sorted(set(batch.tasks))
+        total = vectors.new_zeros((), dtype=torch.float32)
+        terms: dict[str, Tensor] = {}
+        for task in tasks:
+            part, rows = batch, vectors
+            if len(tasks) > 1:
+                members = [i for i, name in enumerate(batch.tasks) if name == task]
+                part, rows = batch.subset(torch.tensor(members, device=vectors.device), vectors)
+            output: LossOutput = self.losses[task](rows, part)
+            total = total + self.weights[task] * output.total
+            terms |= {f"{task}_{name}": term for name, term in output.terms.items()}
+        return LossOutput(total, terms)
 
 
 def build(option: Option) -> TaskAwareLoss:
     """The loss of `loss=task_aware`."""
     temperatures = option.temperatures.model_dump()
     denominators = option.denominators.model_dump()
+    margins = option.false_negative_margins.model_dump()
     losses: dict[str, nn.Module] = {
-        task: InfoNCELoss(temperatures[task], denominators[task]) for task in temperatures
+        task: InfoNCELoss(temperatures[task], denominators[task], margins[task])
+        for task in temperatures
     }
-    losses["sts"] = CoSENTLoss(option.scale)
-    return TaskAwareLoss(losses)
+    losses["sts"] = {"cosent": CoSENTLoss, "angle": AngleLoss}[option.sts](option.scale)
+    return TaskAwareLoss(losses, option.weights.model_dump())

@@ -4,19 +4,36 @@ from __future__ import annotations
 
 import logging
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 from embedexp.config.options import implementation
+from embedexp.config.schema.negatives import Dynamic
+from embedexp.data.columns import heads
 
 from .missing import NoNegativesError
 
 if TYPE_CHECKING:
     from embedexp.config.schema.negatives import Negatives
-    from embedexp.data import Corpus
+    from embedexp.data import Corpus, Dataset
+    from embedexp.data.tokenise import TokenisedCorpus
 
-__all__ = ["NoNegativesError", "attach"]
+    from .filtering import consistency_filter
+    from .mining import mine
+    from .replacement import DynamicNegatives
+
+__all__ = ["NoNegativesError", "attach", "build", "consistency_filter", "mine"]
 
 log = logging.getLogger(__name__)
+
+_LAZY = {"consistency_filter": "filtering", "mine": "mining"}  # they need numpy
+
+
+def __getattr__(name: str) -> Any:
+    """Import what computes when it is asked for."""
+    if name in _LAZY:
+        return getattr(import_module(f"{__name__}.{_LAZY[name]}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def attach(option: Negatives, corpus: Corpus) -> Corpus:
@@ -27,7 +44,9 @@ def attach(option: Negatives, corpus: Corpus) -> Corpus:
     Raises:
         UserError: no dataset gets any (of another option than `none`), or a file is wrong.
     """
-    module = implementation("negatives", option.name)
+    # Published sets of values of dynamic negatives have names of their own and the same module.
+    name = "dynamic" if isinstance(option, Dynamic) else option.name
+    module = implementation("negatives", name)
     datasets, refusals = [], []
     for dataset in corpus.train:
         if dataset.task == "sts":
@@ -47,4 +66,21 @@ def attach(option: Negatives, corpus: Corpus) -> Corpus:
         )
     for refused in refusals:
         log.warning("trains without hard negatives: %s", refused.what)
-    return replace(corpus, train=tuple(datasets))
+    train = tuple(map(_with_their_scores, corpus.train, datasets))
+    return replace(corpus, train=train)
+
+
+def build(option: Negatives, corpus: TokenisedCorpus) -> DynamicNegatives | None:
+    """What chooses among the attached negatives at each step; None where all are always used."""
+    if not isinstance(option, Dynamic):
+        return None
+    dynamic: DynamicNegatives = implementation("negatives", "dynamic").build(option, corpus)
+    return dynamic
+
+
+def _with_their_scores(before: Dataset, after: Dataset) -> Dataset:
+    """Without the teacher's scores of the negatives that the data came with, if they are gone."""
+    scores = after.teacher_scores
+    if scores is None or scores is not before.teacher_scores or after.negatives is before.negatives:
+        return after
+    return replace(after, teacher_scores=heads(scores, 1))

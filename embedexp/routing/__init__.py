@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import torch
+
 from embedexp.config.options import implementation
 
-from .balance import load_balancing_loss, z_loss
+from .balance import balance, load_balancing_loss, z_loss
 from .context import RoutingContext, RoutingPass
 from .counting import parameter_counts
 from .output import RouterOutput
 from .statistics import router_statistics
+from .totals import RouterTotals
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    import torch
     from torch import Tensor, nn
     from transformers import PreTrainedModel
 
@@ -23,11 +25,13 @@ if TYPE_CHECKING:
 
 __all__ = [
     "RouterOutput",
+    "RouterTotals",
     "RoutingContext",
     "RoutingPass",
     "apply",
     "auxiliary",
     "auxiliary_terms",
+    "auxiliary_values",
     "experts_by_task",
     "load_balancing_loss",
     "parameter_counts",
@@ -65,23 +69,44 @@ def experts_by_task(option: Routing) -> list[int] | None:
     return experts
 
 
-def auxiliary_terms(option: Routing, router: RouterOutput | None) -> dict[str, Tensor]:
+def auxiliary_terms(
+    option: Routing, router: RouterOutput | None, totals: RouterTotals | None = None
+) -> dict[str, Tensor]:
     """The weighted losses that routing adds to a step's loss, by name: `balance`, `z`.
 
-    A loss whose coefficient is 0 is left out, and so is all where there is no router.
+    With the `totals` of a step, the part of them that the rows of `router` contribute: the sum
+    over the step's forward passes, of all ranks, is the loss of all rows at once. Without, those
+    rows are all. A loss whose coefficient is 0 is left out, and so is all where there is no router.
     """
-    terms: dict[str, Tensor] = {}
     if router is None:
-        return terms
+        return {}
+    if totals is None:
+        totals = RouterTotals.of(router)
+    means = [p.sum(0) / totals.rows for p in router.probabilities]
+    z = [logits.logsumexp(-1).square().sum() / totals.rows for logits in router.logits]
+    return _weighted(option, means, list(totals.loads), z)
+
+
+def auxiliary_values(option: Routing, totals: RouterTotals | None) -> dict[str, Tensor]:
+    """What the `auxiliary_terms` of a step sum up to, without their graph."""
+    if totals is None:
+        return {}
+    means = list(totals.probabilities / totals.rows)
+    terms = _weighted(option, means, list(totals.loads), list(totals.z / totals.rows))
+    return {name: term.float() for name, term in terms.items()}
+
+
+def _weighted(
+    option: Routing, means: list[Tensor], loads: list[Tensor], z: list[Tensor]
+) -> dict[str, Tensor]:
+    """The losses from mean probabilities and loads `[E]`, and mean squares, layer by layer."""
+    terms: dict[str, Tensor] = {}
     values = option.model_dump()
-    if balance := values.get("balance_coefficient"):
-        terms["balance"] = balance * load_balancing_loss(
-            router.probabilities,
-            router.assignments,
-            normalization=values["balance_normalization"],
-        )
-    if z := values.get("z_loss_coefficient"):
-        terms["z"] = z * z_loss(router.logits)
+    if coefficient := values.get("balance_coefficient"):
+        normalization = values["balance_normalization"]
+        terms["balance"] = coefficient * balance(means, loads, normalization=normalization)
+    if coefficient := values.get("z_loss_coefficient"):
+        terms["z"] = coefficient * torch.stack(z).mean()
     return terms
 
 
@@ -92,7 +117,7 @@ def auxiliary(option: Routing, router: RouterOutput | None) -> Tensor | None:
 
 
 def rebalance(option: Routing, model: nn.Module, loads: Sequence[Tensor]) -> None:
-    """What routing does once per optimizer step with the step's load, `[E]` counts per layer.
+    """What routing does once per optimizer step with all ranks' load, `[E]` counts per layer.
 
     Only `loss_free` does something: it moves the biases on its routers' selection.
     """

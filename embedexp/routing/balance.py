@@ -30,12 +30,26 @@ def load_balancing_loss(
     so that layers cannot cancel each other's imbalance. Every row counts: a caller with padded
     batches drops the padding's rows before (packed batches have none).
     """
+    loads = [
+        assignment.flatten().bincount(minlength=probability.shape[-1])
+        for probability, assignment in zip(probabilities, assignments, strict=True)
+    ]
+    means = [probability.mean(0) for probability in probabilities]
+    return balance(means, loads, normalization=normalization)
+
+
+def balance(
+    means: Sequence[Tensor], loads: Sequence[Tensor], *, normalization: Literal["switch", "printed"]
+) -> Tensor:
+    """`load_balancing_loss` from each layer's mean probabilities and its experts' loads, `[E]`.
+
+    Linear in `means`: with sums over some rows, divided by the number of all, and the loads of all,
+    it is the part of the loss that those rows contribute.
+    """
     layers = []
-    for probability, assignment in zip(probabilities, assignments, strict=True):
-        experts = probability.shape[-1]
-        share = assignment.flatten().bincount(minlength=experts) / assignment.numel()
-        layer = (share.to(probability.dtype) * probability.mean(0)).sum()
-        layers.append(layer * experts if normalization == "switch" else layer)
+    for mean, load in zip(means, loads, strict=True):
+        layer = ((load / load.sum()).to(mean.dtype) * mean).sum()
+        layers.append(layer * mean.shape[-1] if normalization == "switch" else layer)
     return torch.stack(layers).mean()
 
 

@@ -8,7 +8,6 @@ under activation checkpointing sees the same pass again, and nothing is kept aft
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -21,19 +20,21 @@ ARGUMENT = "routing_pass"
 """The keyword argument that carries the pass through the model."""
 
 
-@dataclass
 class RoutingPass:
     """One forward pass, seen from the routed modules.
 
     `expert_rows[e]` is how many consecutive rows task expert e gets, for batches ordered by
     expert; None where tasks play no role. `lengths` are the rows of each sequence, in order; None
     lets routers that choose within sequences take all rows as one. `recorded` holds by layer what
-    the router decided.
+    the router decided. Not a dataclass: FSDP2 copies those on their way into a block, and what
+    is recorded in a copy is lost.
     """
 
-    expert_rows: list[int] | None = None
-    lengths: list[int] | None = None
-    recorded: dict[int, Decision] = field(default_factory=dict)
+    def __init__(
+        self, expert_rows: list[int] | None = None, lengths: list[int] | None = None
+    ) -> None:
+        self.expert_rows, self.lengths = expert_rows, lengths
+        self.recorded: dict[int, Decision] = {}
 
     def record(self, layer: int, decision: Decision) -> None:
         """Keep a layer's decision, the first time only: recomputation does not count twice."""

@@ -10,22 +10,20 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from .output import RouterOutput
+    from .totals import RouterTotals
 
 
 class RouterLoad:
-    """Counts `[L, E]` of this process: `total` since training began, and of the running step.
-
-    A step may have several forward passes (gradient accumulation); its end is told.
-    """
+    """Counts `[L, E]`: `total` since training began, and of the running step, whose end is told."""
 
     def __init__(self) -> None:
         self.total: Tensor | None = None
         self._step: Tensor | None = None
 
-    def count(self, router: RouterOutput | None) -> None:
-        """Add a forward pass; None where there is no router."""
+    def count(self, router: RouterOutput | RouterTotals | None) -> None:
+        """Add a forward pass, or a step's totals; None where there is no router."""
         if router is not None:
-            load = torch.stack(router.loads)
+            load = torch.stack(list(router.loads))
             self._step = load if self._step is None else self._step + load
 
     def end_step(self) -> Tensor | None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import torch
-from torch import distributed
 
 from .experts import MixtureOfExperts
 from .token_choice import route_tokens
@@ -51,14 +50,12 @@ def experts_by_task(option: LossFree) -> None:
 def rebalance(option: LossFree, model: nn.Module, loads: Sequence[Tensor]) -> None:
     """Move each bias by `bias_update_rate`, up where an expert got less than its share, else down.
 
-    To be called once per optimizer step, with the `[E]` counts of the whole step on this process,
-    one per routed layer in order; those of other processes are added here (auxiliary-loss-free
-    load balancing, arXiv 2408.15664: the sign of the load's error, not its size).
+    To be called once per optimizer step, with the `[E]` counts of the whole step over all ranks,
+    one per routed layer in order (auxiliary-loss-free load balancing, arXiv 2408.15664: the sign
+    of the load's error, not its size).
     """
     routers = [m for m in model.modules() if isinstance(m, MixtureOfExperts)]
     counts = torch.stack(list(loads))
-    if distributed.is_available() and distributed.is_initialized():
-        distributed.all_reduce(counts)
     # Compared as integers: E times an expert's count against the sum, with no rounding.
     error = (counts.sum(-1, keepdim=True) - counts * counts.shape[-1]).sign()
     for router, sign in zip(routers, error, strict=True):

@@ -13,6 +13,7 @@ from embedexp.config.training_checks import unfilled
 from embedexp.data.tokenise import tokenise
 from embedexp.embedding import build_embedder, load
 from embedexp.evaluation import ScoreFile
+from embedexp.evaluation.negatives_plot import plot_negatives
 from embedexp.evaluation.plots import plot_run
 from embedexp.evaluation.router_plot import plot_routing
 from embedexp.training import tracking
@@ -66,7 +67,7 @@ def require_filled(config: Config, corpus: data.Corpus) -> None:
 def run(config: Config, directory: RunDirectory, stop: StopRequest, screen: Screen) -> None:
     """Train the composed embedder and leave its model, scores, metrics and plots in `directory`."""
     place = device(config)
-    corpus = data.load(config.data)
+    corpus = data.load(config.data, config.paths.cache)
     require_filled(config, corpus)
     corpus = negatives.attach(config.negatives, corpus)
     stop.check()
@@ -106,7 +107,9 @@ def run(config: Config, directory: RunDirectory, stop: StopRequest, screen: Scre
             directory.path / "plot.png",
             title=directory.name,
         )
-        plot_routing(directory.metrics.read(), directory.path / "routing.png", title=directory.name)
+        lines, title = directory.metrics.read(), directory.name
+        plot_routing(lines, directory.path / "routing.png", title=title)
+        plot_negatives(lines, directory.path / "negatives.png", title=title)
     finally:
         tracker.close()
     _forget(directory.checkpoints)

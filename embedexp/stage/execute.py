@@ -10,6 +10,7 @@ from embedexp.runs import Run, RunDirectory, State
 from embedexp.training.interrupt import InterruptedRunError, StopRequest
 
 from .screen import Screen
+from .telling import telling
 
 if TYPE_CHECKING:
     from embedexp.config import Config
@@ -52,7 +53,7 @@ def _execute(config: Config, directory: RunDirectory, screen: Screen) -> None:
     directory.start(config.stage.name, seed=config.seed)
     stop = StopRequest()
     try:
-        with stop.listening():
+        with stop.listening(), telling(screen):
             # Imported first: devices and thread counts are known once torch is loaded.
             stage = implementation("stage", config.stage.name)
             stop.check()
@@ -82,10 +83,11 @@ def _report(run: Run, screen: Screen) -> None:
     screen.say(f"run      {run.path}")
     if run.directory.model.is_dir():
         screen.say(f"model    {run.directory.model}  (SentenceTransformer loads it)")
-    elif run.config.stage.name != "evaluate":
+    elif "evaluation" in run.config.stage.uses and run.config.stage.name != "evaluate":
         screen.say("model    deleted; rerun=true makes it again")
     plot = run.path / "plot.png"
     if plot.is_file():
         screen.say(f"plot     {plot}")
-    screen.say(f"next     python -m embedexp results {run.path}")
-    screen.say(f"         python -m embedexp diff {run.path} routing=mote")
+    if "evaluation" in run.config.stage.uses:
+        screen.say(f"next     python -m embedexp results {run.path}")
+        screen.say(f"         python -m embedexp diff {run.path} routing=mote")

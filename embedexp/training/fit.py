@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING, Literal
 import lightning as L
 from lightning.fabric.plugins.environments.lightning import LightningEnvironment
 
-from embedexp import batching, loss, mask_schedule, routing
+from embedexp import batching, loss, mask_schedule, negatives
 from embedexp.batching.collate import collate
-from embedexp.batching.plan import Source
+from embedexp.batching.sources import sources_of
 
-from . import checkpoint
+from . import checkpoint, strategy
+from .contrastive import ContrastiveObjective
+from .dynamic import Deferred, DynamicTraining
 from .interrupt import InterruptedRunError
 from .loader import loader
 from .module import EmbeddingModule
@@ -24,12 +26,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from embedexp.batching.collate import TrainingBatch
+    from embedexp.batching.collate import Choose, TrainingBatch
     from embedexp.config import Config
     from embedexp.data.tokenise import TokenisedCorpus
     from embedexp.embedding import Embedder
 
     from .interrupt import StopRequest
+    from .objective import Batch, Objective
     from .progress import TrainingProgress
     from .recording import Recorder
 
@@ -42,13 +45,20 @@ log = logging.getLogger(__name__)
 logging.getLogger("lightning.pytorch").setLevel(logging.WARNING)
 
 
-def batch_maker(config: Config, corpus: TokenisedCorpus) -> Callable[[int], TrainingBatch]:
-    """The batch of a step, a pure function of (seed, step)."""
-    sources = [
-        Source(data.name, data.task, len(data.query_ids), data.weight) for data in corpus.datasets
-    ]
-    plan = batching.build(config.batching, sources, config.seed)
-    return lambda step: collate(corpus, plan(step))
+def batch_maker(
+    config: Config,
+    corpus: TokenisedCorpus,
+    rank: int = 0,
+    world: int = 1,
+    *,
+    choose: Choose | None = None,
+) -> Callable[[int], TrainingBatch]:
+    """The batch of a step with the tokens of one rank, a function of (seed, step).
+
+    With `choose`, its hard negatives also depend on what that answers at the time.
+    """
+    plan = batching.build(config.batching, sources_of(corpus, config.batching), config.seed)
+    return lambda step: collate(corpus, plan(step), rank, world, choose)
 
 
 def fit(
@@ -62,20 +72,60 @@ def fit(
     screen: TrainingProgress | None,
     track: Callable[[dict[str, float], int], None],
 ) -> None:
-    """Train `embedder` in place, from the newest checkpoint in `folder` if there is one.
+    """Train `embedder` in place on pairs, from the newest checkpoint in `folder` if there is one.
+
+    Raises:
+        InterruptedRunError: when a stop was asked for; everything done is in the last checkpoint.
+        NonFiniteLossError: when the loss is NaN or infinite.
+    """
+    changing = negatives.build(config.negatives, corpus)
+    dynamic = None if changing is None else DynamicTraining(changing)
+    objective = ContrastiveObjective(
+        embedder,
+        loss.build(config.loss),
+        config.routing,
+        config.training.chunk_tokens,
+        None if dynamic is None else dynamic.observe,
+    )
+    train(
+        config,
+        embedder,
+        objective,
+        partial(batch_maker, config, corpus, choose=None if changing is None else changing.choose),
+        folder=folder,
+        recorder=recorder,
+        stop=stop,
+        screen=screen,
+        track=track,
+        dynamic=dynamic,
+    )
+
+
+def train(
+    config: Config,
+    embedder: Embedder,
+    objective: Objective,
+    batches: Callable[[int, int], Callable[[int], Batch]],
+    *,
+    folder: Path,
+    recorder: Recorder,
+    stop: StopRequest,
+    screen: TrainingProgress | None,
+    track: Callable[[dict[str, float], int], None],
+    dynamic: DynamicTraining | None = None,
+) -> None:
+    """Train what `objective` holds in place, from the newest checkpoint in `folder` if any.
+
+    `batches(rank, world)` gives a rank's view of each step's global batch. `embedder` is the part
+    of the objective whose routers are balanced. `dynamic` negatives are those that `batches` asks.
 
     Raises:
         InterruptedRunError: when a stop was asked for; everything done is in the last checkpoint.
         NonFiniteLossError: when the loss is NaN or infinite.
     """
     total = config.training.steps
-    module = EmbeddingModule(
-        config,
-        embedder,
-        loss.build(config.loss),
-        mask_schedule.build(config.mask_schedule).progress,
-        partial(routing.auxiliary_terms, config.routing),
-    )
+    progress = mask_schedule.build(config.mask_schedule).progress
+    module = EmbeddingModule(config, objective, embedder, progress, dynamic)
     start = checkpoint.latest(folder)
     first_step = checkpoint.step_of(start) if start else 0
     if start:
@@ -88,6 +138,7 @@ def fit(
             max_steps=total,
             accelerator=config.compute.name,
             devices=1,
+            strategy=strategy.build("single", embedder.device),
             precision=_PRECISION[config.training.precision],
             plugins=[LightningEnvironment()],
             callbacks=[
@@ -107,14 +158,21 @@ def fit(
             num_sanity_val_steps=0,
             default_root_dir=folder,
         )
-        batches = loader(
-            batch_maker(config, corpus),
-            total,
-            lambda: max(first_step, trainer.global_step),
-            workers=config.compute.workers,
-        )
         module.train()
-        trainer.fit(module, batches, ckpt_path=start, weights_only=True)
+        make = batches(trainer.global_rank, trainer.world_size)
+        if dynamic is not None:
+            module.make = make
+        trainer.fit(
+            module,
+            loader(
+                make if dynamic is None else Deferred,
+                total,
+                lambda: max(first_step, trainer.global_step),
+                workers=config.compute.workers,
+            ),
+            ckpt_path=start,
+            weights_only=True,
+        )
     if trainer.global_step < total:
         stop.check()
         raise InterruptedRunError(f"stopped after step {trainer.global_step}")

@@ -9,19 +9,19 @@ from torch.utils.data import DataLoader, Dataset, Sampler
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from embedexp.batching.collate import TrainingBatch
+    from .objective import Batch
 
 
-class Steps(Dataset["TrainingBatch"]):
+class Steps(Dataset["Batch"]):
     """The batch of each step, made on demand by `make(step)`."""
 
-    def __init__(self, make: Callable[[int], TrainingBatch], total: int) -> None:
+    def __init__(self, make: Callable[[int], Batch], total: int) -> None:
         self._make, self._total = make, total
 
     def __len__(self) -> int:
         return self._total
 
-    def __getitem__(self, step: int) -> TrainingBatch:
+    def __getitem__(self, step: int) -> Batch:
         return self._make(step)
 
 
@@ -39,12 +39,12 @@ class FromStep(Sampler[int]):
 
 
 def loader(
-    make: Callable[[int], TrainingBatch],
+    make: Callable[[int], Batch],
     total: int,
     position: Callable[[], int],
     *,
     workers: int,
-) -> DataLoader[TrainingBatch]:
+) -> DataLoader[Batch]:
     """A loader of ready-made batches for steps `position()` to `total`."""
     return DataLoader(
         Steps(make, total),

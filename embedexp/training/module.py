@@ -1,101 +1,122 @@
-"""The Lightning module: embed a batch, take its loss, move the weights."""
+"""The Lightning module: an objective's step, then the weights move."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import lightning as L
-import torch
 from torch import Tensor, nn
+from torch.distributed.tensor import DTensor
 
 from embedexp import routing
-from embedexp.batching.permutation import key_of
 from embedexp.routing.load import RouterLoad
 
-from . import optimizer
+from . import optimizer, strategy
+from .dynamic import Deferred
+from .finite import NonFiniteLossError, require_finite
+from .objective import Step
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from embedexp.batching.collate import TrainingBatch
     from embedexp.config import Config
-    from embedexp.routing.output import RouterOutput
+    from embedexp.routing import RouterTotals
 
+    from .dynamic import DynamicTraining
+    from .objective import Batch, Objective
 
-class NonFiniteLossError(RuntimeError):
-    """The loss or its gradient became NaN or infinite: going on would only spread it."""
+__all__ = ["EmbeddingModule", "NonFiniteLossError"]
 
 
 class EmbeddingModule(L.LightningModule):
-    """Trains an embedder with a loss over packed batches.
+    """Trains what an objective holds, one optimizer step per batch.
 
-    Dropout is a function of (seed, step, rank): the generator is set anew at each step, so that a
-    resumed run draws what the uninterrupted one would have drawn.
+    `embedder` is the part of `objective` whose routers are balanced and whose blocks are sharded.
+    With `dynamic` negatives, batches are made by `make(step)` when their step begins.
     """
 
     def __init__(
         self,
         config: Config,
+        objective: Objective,
         embedder: nn.Module,
-        loss: nn.Module,
         progress: Callable[[int, int], float],
-        auxiliary: Callable[[RouterOutput | None], dict[str, Tensor]],
+        dynamic: DynamicTraining | None = None,
     ) -> None:
         super().__init__()
-        self.config, self.embedder, self.loss = config, embedder, loss
-        self.progress, self.auxiliary = progress, auxiliary
+        self.dynamic = dynamic
+        self.make: Callable[[int], Batch] | None = None  # for deferred batches
+        self.negatives: dict[str, float] | None = None
+        self.automatic_optimization = False  # a step may have several backward passes
+        self.config, self.progress = config, progress
+        self.objective = objective
+        self._embedder = (embedder,)  # in a tuple, so that it is registered once
         self.latest: dict[str, Tensor] = {}
         self.learning_rate = 0.0  # of the latest step; the optimizer already holds the next one's
-        self.router: RouterOutput | None = None
+        self.router: RouterTotals | None = None
         self.router_load = RouterLoad()
 
-    def on_train_batch_start(self, batch: TrainingBatch, batch_idx: int) -> None:
-        """Set the generators for this step."""
-        torch.manual_seed(key_of(self.config.seed, "dropout", self.global_step, self.global_rank))
+    def configure_model(self) -> None:
+        """Shard the weights, if the strategy shards; called once the ranks have met."""
+        if self.device_mesh is not None:
+            strategy.shard(cast("nn.Module", self.objective), self._embedder[0], self.device_mesh)
 
-    def training_step(self, batch: TrainingBatch, batch_idx: int) -> Tensor:
-        """The loss of one batch, a mean over its examples."""
-        alpha = self.progress(self.global_step, self.config.training.steps)
-        embeddings = self.embedder(batch.tokens, alpha)
-        output = self.loss(embeddings.vectors, batch)
-        total: Tensor = output.total
-        terms = dict(output.terms)
-        for name, term in self.auxiliary(embeddings.router).items():
-            total = total + term
-            terms[name] = term
-        self.router = embeddings.router and embeddings.router.detach()
-        self.router_load.count(self.router)
-        if not torch.isfinite(total.detach()):
-            raise NonFiniteLossError(f"the loss is {total.item()} at step {self.global_step + 1}")
-        self.latest = {"loss": total.detach(), **{k: v.detach() for k, v in terms.items()}}
-        return total
+    def on_before_batch_transfer(self, batch: Any, dataloader_idx: int) -> Any:
+        """Make a batch that depends on the steps before it, now that they are done."""
+        return self.make(batch.step) if self.make and isinstance(batch, Deferred) else batch
 
-    def on_before_optimizer_step(self, optimizer: torch.optim.Optimizer) -> None:
-        """Clip the global gradient norm, and let routing follow the step's load.
-
-        Both happen once per optimizer step. Clipping is done here since Lightning refuses it with
-        fused optimizers.
+    def training_step(self, batch: Batch, batch_idx: int) -> None:
+        """One optimizer step: gradients, clipping, the weights, the schedule.
 
         Raises:
-            NonFiniteLossError: the norm is NaN or infinite.
+            NonFiniteLossError: the loss or the gradient norm is NaN or infinite.
         """
+        optimizer, schedule = self.optimizers(), self.lr_schedulers()
+        assert not isinstance(optimizer, list)
+        optimizer.zero_grad()
+        alpha = self.progress(self.global_step, self.config.training.steps)
+        model = self.trainer.strategy.model
+        assert model is not None
+        step = Step(
+            self.global_step,
+            alpha,
+            self.config.seed,
+            self.global_rank,
+            self.trainer.world_size,
+            model,
+        )
+        output = self.objective.step(batch, step)
+        self.router, self.negatives = output.router, output.negatives
         self.learning_rate = float(optimizer.param_groups[0]["lr"])
-        limit = self.config.optimizer.max_grad_norm
-        norm = nn.utils.clip_grad_norm_(self.parameters(), limit or float("inf"))
-        if not torch.isfinite(norm):
-            step = self.global_step + 1
-            raise NonFiniteLossError(f"the gradient norm is {norm.item()} at step {step}")
-        self.latest["gradient_norm"] = norm.detach()
+        norm = self._clip()
+        require_finite(norm, "gradient norm", step.number)
+        self.latest = {"loss": output.loss, **output.terms, "gradient_norm": norm}
+        self.router_load.count(output.router)
         if (load := self.router_load.end_step()) is not None:
-            routing.rebalance(self.config.routing, self.embedder, list(load))
+            routing.rebalance(self.config.routing, self._embedder[0], list(load))
+        optimizer.step()
+        schedule.step()  # type: ignore[union-attr]
+
+    def _clip(self) -> Tensor:
+        """Clip the global gradient norm, and return what it was.
+
+        Done here since Lightning refuses it with fused optimizers.
+        """
+        limit = self.config.optimizer.max_grad_norm
+        norm = nn.utils.clip_grad_norm_(self.parameters(), limit or float("inf")).detach()
+        return norm.full_tensor() if isinstance(norm, DTensor) else norm
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        """Keep the routers' load, so that a resumed run goes on counting."""
+        """Keep the routers' load and the state of negatives, so that a resumed run goes on."""
         checkpoint["router_load"] = self.router_load.total
+        if self.dynamic is not None:
+            checkpoint["negatives"] = self.dynamic.state_dict()
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        """Go on counting."""
+        """Go on from there."""
         self.router_load.total = checkpoint.get("router_load")
+        if self.dynamic is not None:
+            self.dynamic.load_state_dict(checkpoint["negatives"])
 
     def configure_optimizers(self) -> Any:
         """AdamW and its per-step schedule."""

@@ -11,11 +11,10 @@ import lightning as L
 from embedexp.routing import router_statistics
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from embedexp.batching.collate import TrainingBatch
+    from collections.abc import Callable, Mapping, Sequence
 
     from .module import EmbeddingModule
+    from .objective import Batch
     from .progress import TrainingProgress
 
 _WINDOW = 20  # steps over which the rate is taken: long enough to be steady, short enough to follow
@@ -57,8 +56,11 @@ class Recording(L.Callback):
     """Measures steps and tells the recorder, the tracker and the screen.
 
     `samples_per_second` counts examples (a query with its positive and hard negatives) over the
-    last 20 steps; `tokens` counts real tokens of the step. `router` holds the statistics of learned
+    last 20 steps; `tokens_per_second` real tokens. What a step's batch says of itself, such as
+    `tokens` and `hard_negatives` a query, stands beside. `router` holds the statistics of learned
     routers, and in the last line `load`, each expert's share since the first step, layer by layer.
+    `negatives` tells of dynamic ones since the line before: how many were judged, replaced and
+    without candidates, and their mean cosine.
     """
 
     def __init__(
@@ -69,11 +71,12 @@ class Recording(L.Callback):
         track: Callable[[dict[str, float], int], None],
     ) -> None:
         self.recorder, self.screen, self.every, self.track = recorder, screen, every, track
-        self._times: deque[tuple[float, int]] = deque(maxlen=_WINDOW + 1)
+        self._times: deque[tuple[float, int, int]] = deque(maxlen=_WINDOW + 1)
+        self._negatives: list[dict[str, float]] = []  # of the steps since the last line
 
     def on_train_start(self, trainer: L.Trainer, _: L.LightningModule) -> None:
         """Start the clock."""
-        self._times.append((time.monotonic(), 0))
+        self._times.append((time.monotonic(), 0, 0))
         if self.screen is not None:
             self.screen.start(trainer.global_step)
 
@@ -82,15 +85,19 @@ class Recording(L.Callback):
         trainer: L.Trainer,
         pl_module: EmbeddingModule,  # type: ignore[override]
         outputs: Any,
-        batch: TrainingBatch,
+        batch: Batch,
         batch_idx: int,
     ) -> None:
         """Record a finished step."""
         step, total = trainer.global_step, int(trainer.max_steps)
-        self._times.append((time.monotonic(), len(batch)))
+        figures = batch.figures()
+        self._times.append((time.monotonic(), len(batch), figures["tokens"]))
         seconds = self._times[-1][0] - self._times[0][0]
-        rate = sum(count for _, count in list(self._times)[1:]) / max(seconds, 1e-9)
+        _, examples, tokens = (sum(column) for column in zip(*list(self._times)[1:], strict=True))
+        rate = examples / max(seconds, 1e-9)
         eta = (total - step) * seconds / max(len(self._times) - 1, 1)
+        if pl_module.negatives is not None:
+            self._negatives.append(pl_module.negatives)
         if step % self.every and step != total:
             return
         terms = {name: float(value) for name, value in pl_module.latest.items()}
@@ -100,22 +107,29 @@ class Recording(L.Callback):
             "loss": loss,
             "terms": terms,
             "gradient_norm": norm,
-            "tasks": sorted(set(batch.tasks)),
             "learning_rate": pl_module.learning_rate,
             "samples_per_second": rate,
-            "tokens": int(batch.tokens.input_ids.numel()),
+            "tokens_per_second": tokens / max(seconds, 1e-9),
+            **figures,
         }
         router = {} if pl_module.router is None else router_statistics(pl_module.router)
         if router:
             line["router"] = dict(router)
             if step == total:  # once: for each layer and expert it is too much for every step
                 line["router"]["load"] = pl_module.router_load.shares()
+        replacement = _since_last_line(self._negatives)
+        if replacement:
+            line["negatives"] = replacement
+        self._negatives.clear()
         self.recorder.metrics.append(line)
         self.recorder.update(step=step, total_steps=total, rate=rate, eta_seconds=eta)
         flat = {"loss": loss, **{f"terms/{k}": v for k, v in terms.items()}}
         flat |= {f"router/{k}": v for k, v in router.items()}
+        flat |= {f"negatives/{k}": v for k, v in replacement.items()}
         flat |= {
-            k: line[k] for k in ("gradient_norm", "learning_rate", "samples_per_second", "tokens")
+            k: v
+            for k, v in line.items()
+            if k not in ("step", "loss", "terms", "router", "negatives", "tasks")
         }
         self.track(flat, step)
         if self.screen is not None:
@@ -125,3 +139,12 @@ class Recording(L.Callback):
         """Leave the screen as it was, also after an error."""
         if self.screen is not None:
             self.screen.close()
+
+
+def _since_last_line(steps: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    """Counts of several steps, and the mean over steps of what is no count."""
+    if not steps:
+        return {}
+    found = {key: sum(step[key] for step in steps) for key in ("judged", "replaced", "exhausted")}
+    hardness = [step["hardness"] for step in steps if "hardness" in step]
+    return found | ({"hardness": sum(hardness) / len(hardness)} if hardness else {})

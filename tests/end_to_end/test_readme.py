@@ -40,15 +40,23 @@ def home(tmp_path_factory, finished):
     return folder, f"runs/{finished.path.name}"
 
 
-@pytest.mark.parametrize("command", commands())
-def test_a_command_of_the_readme_works(command, home):
-    folder, run = home
-    words = [run if w == "RUN" else w for w in shlex.split(command)[1:]]
-    is_run = len(words) == 2 or words[2].startswith("-m") or "=" in words[2]
-    if is_run and "--cfg" not in words and "--help" not in words:
-        shorter = [o for o in TINY if "data=jsonl" not in words or not o.startswith("data.")]
-        words += [*shorter, "training.steps=2", "optimizer.warmup_steps=0"]
-    done = subprocess.run(
+UNUSED = {
+    "stage=mine": ("training.", "batching.", "optimizer.", "backbone", "evaluation."),
+    "stage=mlm": ("evaluation.",),
+}
+"""What of the tiny run's settings a stage has no use for."""
+
+
+def shorter(words: list[str]) -> list[str]:
+    """Settings that make a run of the README's take seconds."""
+    unused = [prefix for stage in words for prefix in UNUSED.get(stage, ())]
+    unused += ["data."] if "data=jsonl" in words else []
+    short = [*TINY, "training.steps=2", "optimizer.warmup_steps=0"]
+    return [word for word in short if not word.startswith(tuple(unused))]
+
+
+def execute(words: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
         [sys.executable, *words],
         cwd=folder,
         capture_output=True,
@@ -56,6 +64,28 @@ def test_a_command_of_the_readme_works(command, home):
         env={**os.environ, "PYTHONPATH": str(ROOT), "EMBEDEXP_CACHE": str(folder / "cache")},
         timeout=300,
     )
+
+
+@pytest.fixture(scope="session")
+def mined(home):
+    """The path of a run that mined negatives, as its command prints it."""
+    words = ["-m", "embedexp", "stage=mine", "name=mined"]
+    done = execute([*words, *shorter(words)], home[0])
+    assert done.returncode == 0, done.stdout + done.stderr
+    return re.search(r"runs/mined-\w+", done.stdout)[0]
+
+
+@pytest.mark.parametrize("command", commands())
+def test_a_command_of_the_readme_works(command, home, request):
+    folder, run = home
+    words = [run if w == "RUN" else w for w in shlex.split(command)[1:]]
+    is_run = len(words) == 2 or words[2].startswith("-m") or "=" in words[2]
+    if is_run and "--cfg" not in words and "--help" not in words:
+        words += shorter(words)
+    if "negatives.path=RUN" in words:
+        path = f"negatives.path={request.getfixturevalue('mined')}"
+        words[words.index("negatives.path=RUN")] = path
+    done = execute(words, folder)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "Traceback" not in done.stdout + done.stderr
     assert done.stdout.strip()

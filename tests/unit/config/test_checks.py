@@ -29,10 +29,57 @@ CONTRADICTIONS: list[tuple[list[str], str, list[str]]] = [
         ["loss=task_aware", "loss.tasks=[retrieval,sts]"],
     ),
     (
-        ["loss=task_aware", "batching=heterogeneous"],
-        "batches of one task",
-        ["loss=task_aware", "batching=task_aware"],
+        ["loss=angle", "loss.tasks=[retrieval]"],
+        "angle learns from scored pairs",
+        ["loss=angle"],
     ),
+    (
+        ["loss=nemotron"],
+        "holds only hard negatives",
+        ["loss=nemotron", "loss.denominator=[own_hard_negatives,other_positives]"],
+    ),
+    (
+        ["loss.directions=[document_to_query]", "loss.denominator=[own_hard_negatives]"],
+        "hard negatives",
+        ["loss.directions=[document_to_query]"],
+    ),
+    (
+        ["loss.directions=[query_to_document,query_to_document]"],
+        "query_to_document twice",
+        ["loss.directions=[query_to_document]"],
+    ),
+    (
+        ["loss.learnable_temperature=true", "loss.temperature=0.005"],
+        "below loss.min_temperature=0.01",
+        ["loss.learnable_temperature=true", "loss.temperature=0.005", "loss.min_temperature=0.005"],
+    ),
+    (
+        ["loss.min_temperature=0.02"],
+        "loss.min_temperature=0.02 has no effect",
+        ["loss.min_temperature=0.02", "loss.learnable_temperature=true"],
+    ),
+    (
+        ["loss.matryoshka.widths=[512,64]"],
+        "more than the 384 dimensions",
+        ["loss.matryoshka.widths=[64,384]"],
+    ),
+    (
+        ["embedding.width=128", "loss.matryoshka.widths=[384]"],
+        "more than the 128 dimensions",
+        ["embedding.width=128", "loss.matryoshka.widths=[128]"],
+    ),
+    (["loss.matryoshka.widths=[384,384]"], "must be distinct", ["loss.matryoshka.widths=[384]"]),
+    (
+        ["loss.matryoshka.widths=[384,64]", "loss.matryoshka.weights=[1]"],
+        "2 widths, but 1 weights",
+        ["loss.matryoshka.widths=[384,64]", "loss.matryoshka.weights=[1,0.5]"],
+    ),
+    (
+        ["loss.matryoshka.weights=[1]"],
+        "no effect without loss.matryoshka.widths",
+        ["loss.matryoshka.widths=[384]", "loss.matryoshka.weights=[1]"],
+    ),
+    (["loss=distillation"], "negatives=none gives none", ["loss=infonce"]),
     (["negatives=own"], "no hard negatives of its own", ["negatives=none"]),
     (
         ["loss.denominator=[own_hard_negatives]"],

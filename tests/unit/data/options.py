@@ -4,7 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
-from embedexp.config.schema.data import Builtin, BuiltinWeights, Columns, Debian, Jsonl, StdlibCode
+from embedexp.config.schema.data import (
+    Beir,
+    Builtin,
+    BuiltinWeights,
+    Columns,
+    Csv,
+    Debian,
+    HuggingFace,
+    Jsonl,
+    Parquet,
+    StdlibCode,
+)
 from embedexp.config.schema.embedding import Mean, Prompts
 
 WEIGHTS = {
@@ -25,19 +36,59 @@ def builtin(max_examples: int | None = None, tasks: Any = TASKS, **weights: floa
     )
 
 
-def jsonl(path: Any, *, task: Any = "retrieval", holdout: int = 0, **changes: Any) -> Jsonl:
-    columns = {"query": "query", "positive": "positive"}
-    columns |= {name: changes.pop(name, None) for name in ("negatives", "score", "group")}
-    columns |= {name: changes.pop(name) for name in ("query", "positive") if name in changes}
-    options = {"max_examples": None} | changes
-    return Jsonl(
-        name="jsonl",
-        path=str(path),
-        task=task,
-        holdout=holdout,
-        columns=Columns(**columns),
-        **options,
+COLUMNS = (
+    "query",
+    "positive",
+    "negatives",
+    "score",
+    "group",
+    "label",
+    "teacher_scores",
+    "prompt",
+    "text",
+)
+
+
+def mapped(cls: Any, changes: dict[str, Any], **own: Any) -> Any:
+    """An option of rows with mapped columns: these, or none beside query and positive."""
+    columns = dict.fromkeys(COLUMNS) | {"query": "query", "positive": "positive"}
+    columns |= {name: changes.pop(name) for name in COLUMNS if name in changes}
+    given = {"task": "retrieval", "columns": Columns(**columns)} | own
+    return cls(**given, **(ROWS | changes))
+
+
+ROWS = {
+    "bad_rows": "skip",
+    "max_bad_share": 1.0,
+    "max_characters": None,
+    "holdout": 0,
+    "max_examples": None,
+}
+
+
+def jsonl(path: Any, *, task: Any = "retrieval", **changes: Any) -> Jsonl:
+    return mapped(Jsonl, changes, name="jsonl", path=str(path), task=task)
+
+
+def csv(path: Any, *, delimiter: Any = None, header: bool = True, **changes: Any) -> Csv:
+    own = {"delimiter": delimiter, "header": header, "task": changes.pop("task", "retrieval")}
+    return mapped(Csv, changes, name="csv", path=str(path), **own)
+
+
+def parquet(path: Any, *, task: Any = "retrieval", **changes: Any) -> Parquet:
+    return mapped(Parquet, changes, name="parquet", path=str(path), task=task)
+
+
+def huggingface(dataset: Any, *, split: str = "train", **changes: Any) -> HuggingFace:
+    own = {name: changes.pop(name, None) for name in ("subset", "revision")}
+    own["task"] = changes.pop("task", "retrieval")
+    return mapped(
+        HuggingFace, changes, name="huggingface", dataset=str(dataset), split=split, **own
     )
+
+
+def beir(path: Any, *, split: str = "train", **changes: Any) -> Beir:
+    return Beir(name="beir", path=str(path), split=split, **(ROWS | changes))
 
 
 def debian(lists: Any, holdout: int = 0, max_examples: int | None = None) -> Debian:

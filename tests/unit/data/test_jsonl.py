@@ -4,6 +4,7 @@ import gzip
 import json
 import logging
 
+import pyarrow
 import pytest
 
 from embedexp import data
@@ -12,13 +13,19 @@ from embedexp.config.errors import UserError
 from . import options
 
 
+def packed(content, name):
+    if name.endswith(".zst"):
+        return pyarrow.compress(content, "zstd", asbytes=True)
+    return gzip.compress(content) if name.endswith(".gz") else content
+
+
 @pytest.fixture
 def write(tmp_path):
     def write(*rows, name="pairs.jsonl"):
         lines = [row if isinstance(row, bytes) else json.dumps(row).encode() for row in rows]
         content = b"\n".join(lines) + b"\n"
         path = tmp_path / name
-        path.write_bytes(gzip.compress(content) if name.endswith(".gz") else content)
+        path.write_bytes(packed(content, name))
         return path
 
     return write
@@ -28,7 +35,7 @@ def pair(number, **more):
     return {"query": f"question {number}", "positive": f"answer {number}", **more}
 
 
-@pytest.mark.parametrize("name", ["pairs.jsonl", "pairs.jsonl.gz"])
+@pytest.mark.parametrize("name", ["pairs.jsonl", "pairs.jsonl.gz", "pairs.jsonl.zst"])
 def test_pairs_keep_their_order(write, name):
     corpus = data.load(options.jsonl(write(*map(pair, range(5)), name=name)))
     (train,) = corpus.train
@@ -61,15 +68,15 @@ def test_empty_and_repeated_pairs_are_skipped_and_counted(write, caplog):
     with caplog.at_level(logging.WARNING):
         (train,) = data.load(options.jsonl(write(*rows))).train
     assert train.queries == ["question 1", "question 2"]
-    assert "skipped 2 pairs with an empty text (lines 3, 6)" in caplog.text
-    assert "skipped 1 repeated pairs (lines 4)" in caplog.text
+    assert "2 rows skipped: empty text (lines 3, 6)" in caplog.text
+    assert "1 row skipped: repeated (line 4)" in caplog.text
 
 
 def test_useless_hard_negatives_are_skipped_and_counted(write, caplog):
     path = write(pair(1, negatives=["answer 1", "wrong", "", "wrong", "also wrong"]))
     (train,) = data.load(options.jsonl(path, negatives="negatives")).train
     assert train.negatives == [["wrong", "also wrong"]]
-    assert "skipped 3 hard negatives" in caplog.text
+    assert "3 hard negatives skipped" in caplog.text
 
 
 GOOD = {"query": "a", "positive": "b", "negatives": ["c"], "score": 0.5, "group": "g"}
@@ -81,7 +88,7 @@ GOOD = {"query": "a", "positive": "b", "negatives": ["c"], "score": 0.5, "group"
         ({"query": "a"}, 'no field "positive"; there are: query'),
         (GOOD | {"positive": 3}, 'the field "positive" must be text, not 3'),
         (GOOD | {"query": None}, 'the field "query" must be text, not None'),
-        (GOOD | {"negatives": "c"}, 'the field "negatives" must be a list of texts'),
+        (GOOD | {"negatives": 7}, 'the field "negatives" must be text or a list of texts, not 7'),
         (GOOD | {"negatives": ["c", 1]}, 'the field "negatives" must be text, not 1'),
         (GOOD | {"score": "0.5"}, 'the field "score" must be a finite number'),
         (GOOD | {"score": True}, 'the field "score" must be a finite number, not True'),
@@ -98,7 +105,8 @@ GOOD = {"query": "a", "positive": "b", "negatives": ["c"], "score": 0.5, "group"
 )
 def test_wrong_line_is_named(write, line, problem):
     path = write(GOOD, GOOD | {"query": "other"}, line)
-    option = options.jsonl(path, task="sts", negatives="negatives", score="score", group="group")
+    columns = {name: name for name in ("negatives", "score", "group")}
+    option = options.jsonl(path, task="sts", bad_rows="refuse", **columns)
     with pytest.raises(UserError) as refusal:
         data.load(option)
     message = str(refusal.value)
@@ -120,13 +128,14 @@ def test_wrong_column_name_gets_the_nearest_that_is_there(write, asked, suggeste
     assert refusal.value.hint == f"did you mean data.columns.{column}={suggested}?"
 
 
-def test_damaged_archive_is_refused(write):
-    path = write(*map(pair, range(2000)), name="pairs.jsonl.gz")
+@pytest.mark.parametrize("ending", ["gz", "zst"])
+def test_damaged_archive_is_refused(write, ending):
+    path = write(*map(pair, range(2000)), name=f"pairs.jsonl.{ending}")
     path.write_bytes(path.read_bytes()[:-200])
     with pytest.raises(UserError, match="the compressed file is damaged"):
         data.load(options.jsonl(path))
     path.write_bytes(b"no archive at all")
-    with pytest.raises(UserError, match="line 1: the compressed file is damaged"):
+    with pytest.raises(UserError, match=r"^pairs\.jsonl\.\w+: the compressed file is damaged"):
         data.load(options.jsonl(path))
 
 

@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -99,32 +100,89 @@ def test_damaged_store_is_built_anew(tmp_path, name):
     assert [path.name for path in (tmp_path / "tokens").iterdir()] == [folder.name]
 
 
-def test_interrupted_build_leaves_nothing(tmp_path):
-    class Breaks(Words):
-        def __call__(self, text, **options):
+class Breaks(Words):
+    """Works for some calls, and then is interrupted."""
+
+    def __init__(self, after):
+        super().__init__()
+        self.after = after
+
+    def __call__(self, text, **options):
+        if self.calls == self.after:
             raise KeyboardInterrupt
+        return super().__call__(text, **options)
 
+
+Breaks.__name__ = "Words"  # the same tokenizer, to the key
+
+
+@pytest.mark.parametrize("after", range(5))
+def test_interrupted_build_goes_on_where_it_was(tmp_path, monkeypatch, after):
+    monkeypatch.setattr(module, "BATCH", 1)
+    monkeypatch.setattr(module, "COMMIT", 1)
     with pytest.raises(KeyboardInterrupt):
-        TokenStore.build(KINDS, Breaks(), tmp_path)
+        TokenStore.build(KINDS, Breaks(after), tmp_path)
     assert list((tmp_path / "tokens").iterdir()) == []
+    rest = Words()
+    store = TokenStore.build(KINDS, rest, tmp_path)
+    assert rest.calls == 5 - after
+    assert listed(store) == listed(TokenStore.build(KINDS, Words(), tmp_path / "at once"))
+    assert not [path for path in (tmp_path / "building").iterdir() if path.is_dir()]
 
 
-def test_another_process_may_be_faster(tmp_path):
-    class Slow(Words):
-        """While it works, another process builds the same store."""
+def test_tokens_after_the_last_commit_are_made_again(tmp_path, monkeypatch):
+    monkeypatch.setattr(module, "BATCH", 1)
+    monkeypatch.setattr(module, "COMMIT", 7)  # after the second text and the fourth
+    with pytest.raises(KeyboardInterrupt):
+        TokenStore.build(KINDS, Breaks(3), tmp_path)
+    rest = Words()
+    store = TokenStore.build(KINDS, rest, tmp_path)
+    assert rest.calls == 3
+    assert listed(store) == listed(TokenStore.build(KINDS, Words(), tmp_path / "at once"))
 
-        def __call__(self, text, **options):
-            if self.calls == 0:
-                self.theirs = TokenStore.build(KINDS, Words(), tmp_path)
-            return super().__call__(text, **options)
 
-    class SlowWords(Slow):
-        pass
+@pytest.mark.parametrize("name", ["tokens.npy", "offsets.npy"])
+def test_work_that_is_gone_is_not_counted_on(tmp_path, monkeypatch, name):
+    monkeypatch.setattr(module, "BATCH", 1)
+    monkeypatch.setattr(module, "COMMIT", 1)
+    with pytest.raises(KeyboardInterrupt):
+        TokenStore.build(KINDS, Breaks(3), tmp_path)
+    (file,) = tmp_path.glob(f"building/*/{name}")
+    file.write_bytes(file.read_bytes()[:-9])
+    store = TokenStore.build(KINDS, Words(), tmp_path)
+    assert listed(store) == listed(TokenStore.build(KINDS, Words(), tmp_path / "at once"))
 
-    SlowWords.__name__ = "Words"  # the same tokenizer, to the key
-    mine = TokenStore.build(KINDS, SlowWords(), tmp_path)
-    assert listed(mine) == listed(TokenStore.build(KINDS, Words(), tmp_path))
-    assert len(list((tmp_path / "tokens").iterdir())) == 1
+
+def test_of_two_processes_one_builds_and_the_other_waits(tmp_path):
+    program = (
+        "import sys, time; from tests.unit.data.test_store import *;"
+        "words = Slow(); print('ready', flush=True); sys.stdin.readline();"
+        "store = TokenStore.build(KINDS, words, sys.argv[1]); print(words.calls, listed(store))"
+    )
+    command = [sys.executable, "-c", program, str(tmp_path)]
+    root = Path(__file__).parents[3]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True, "cwd": root}
+    with subprocess.Popen(command, **pipes) as one, subprocess.Popen(command, **pipes) as two:
+        for process in (one, two):
+            assert process.stdout.readline() == "ready\n"
+        for process in (one, two):
+            process.stdin.write("go\n")
+            process.stdin.flush()
+        found = [process.communicate(timeout=60)[0].split(maxsplit=1) for process in (one, two)]
+    assert sorted(calls for calls, _ in found) == ["0", "2"]
+    expected = str(listed(TokenStore.build(KINDS, Words(), tmp_path)))
+    assert [rows.strip() for _, rows in found] == [expected] * 2
+
+
+class Slow(Words):
+    """Takes long enough for another process to come along."""
+
+    def __call__(self, text, **options):
+        time.sleep(0.5)
+        return super().__call__(text, **options)
+
+
+Slow.__name__ = "Words"
 
 
 def test_files_are_plain_arrays(tmp_path):
@@ -133,7 +191,7 @@ def test_files_are_plain_arrays(tmp_path):
     tokens = np.load(folder / "tokens.npy", allow_pickle=False)
     assert tokens.tolist() == store.flat.tolist()
     described = json.loads((folder / "store.json").read_text())
-    assert (described["sequences"], described["tokens"]) == (5, 18)
+    assert described["facts"] == {"sequences": 5, "tokens": 18}
 
 
 def test_a_store_damaged_in_place_is_made_again(tmp_path):
@@ -143,6 +201,21 @@ def test_a_store_damaged_in_place_is_made_again(tmp_path):
     content[-4] ^= 1
     file.write_bytes(content)
     assert TokenStore.build(KINDS, Words(), tmp_path).flat.tolist() == right
+
+
+def test_long_texts_are_tokenised_few_at_a_time(tmp_path, monkeypatch):
+    sizes = []
+
+    class Sizes(Words):
+        def __call__(self, text, **options):
+            sizes.append([len(t) for t in text])
+            return super().__call__(text, **options)
+
+    monkeypatch.setattr(module, "CHARACTERS", 10)
+    texts = ["a" * 4, "b" * 4, "c" * 4, "d" * 30, "e"]
+    store = TokenStore.build([Kind("", 9, texts)], Sizes(), tmp_path)
+    assert sizes == [[4, 4], [4], [30], [1]]
+    assert store.flat.tolist()[1::3] == [14, 14, 14, 40, 11]
 
 
 @pytest.fixture(scope="module")

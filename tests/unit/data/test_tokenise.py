@@ -1,7 +1,11 @@
 """Datasets become integer columns that point to the right tokens and mask the right texts."""
 
-import numpy as np
+from dataclasses import fields, replace
 
+import numpy as np
+import pytest
+
+from embedexp.data import arrays, columns, distinct, store, training_columns
 from embedexp.data.dataset import Corpus, Dataset
 from embedexp.data.tokenise import ABSENT, tokenise
 
@@ -72,42 +76,119 @@ def test_ragged_negatives_are_filled_up(tmp_path):
     done = tokenise(Corpus((RETRIEVAL, SCORED)), Words(), options.embedding(), tmp_path)
     pairs, scored = done.datasets
     assert (pairs.negative_ids == ABSENT).tolist() == [[False, False], [True, True], [False, True]]
-    assert (pairs.negative_keys == ABSENT).tolist() == (pairs.negative_ids == ABSENT).tolist()
+    assert (pairs.negative_keys[..., 0] == ABSENT).tolist() == (
+        pairs.negative_ids == ABSENT
+    ).tolist()
+    assert (pairs.negative_keys[..., 1] == ABSENT).all()
     assert pairs.negative_ids[0, 1] == pairs.negative_ids[2, 0]
     assert done.store.tokens(pairs.negative_ids[0, 0]).tolist() == [2, 14, 3]
     assert scored.negative_ids.shape == (2, 0)
+    assert scored.negative_keys.shape == (2, 0, 2)
 
 
 def test_equal_texts_have_equal_keys_across_sides_and_datasets(tmp_path):
     other = Dataset("more", "classification", ["ccc"], ["a"])
     done = tokenise(Corpus((RETRIEVAL, other)), Words(), options.embedding(), tmp_path)
     pairs, more = done.datasets
-    assert pairs.query_keys[0] == pairs.query_keys[2] == more.positive_keys[0]
-    assert pairs.positive_keys[0] == more.query_keys[0]
-    assert pairs.negative_keys[0, 0] == pairs.positive_keys[1]
-    assert len({*pairs.positive_keys.tolist(), *pairs.query_keys.tolist()}) == 5
+    queries, positives = pairs.query_keys[:, 0].tolist(), pairs.positive_keys[:, 0].tolist()
+    assert queries[0] == queries[2] == more.positive_keys[0, 0]
+    assert positives[0] == more.query_keys[0, 0]
+    assert pairs.negative_keys[0, 0, 0] == positives[1]
+    assert len({*positives, *queries}) == 5
+    for keys in (pairs.query_keys, pairs.positive_keys, more.query_keys):
+        assert (keys[:, 1] == ABSENT).all()
 
 
-def test_groups_decide_keys(tmp_path):
-    again = Dataset("other", "clustering", ["z"], ["zz"], groups=["one"])
+def test_groups_are_the_second_column(tmp_path):
+    again = Dataset("other", "clustering", ["z", "y"], ["zz", "ii"], groups=["one", None])
     negatives = [["j"], ["ii i", "new"], []]
-    grouped = Dataset(
-        "groups",
-        "clustering",
-        CLUSTERING.queries,
-        CLUSTERING.positives,
-        negatives=negatives,
-        groups=CLUSTERING.groups,
-    )
+    grouped = replace(CLUSTERING, negatives=negatives)
     done = tokenise(Corpus((grouped, again)), Words(), options.embedding(), tmp_path)
     first, second = done.datasets
-    one, two, also_one = first.positive_keys.tolist()
+    one, two, also_one = first.positive_keys[:, 1].tolist()
     assert one == also_one != two
-    assert first.query_keys.tolist() == [one, two, one]
-    assert first.negative_keys[0, 0] == two
-    assert first.negative_keys[1, 0] == one
-    assert first.negative_keys[1, 1] not in (one, two, ABSENT)
-    assert second.positive_keys[0] != one  # groups of two datasets have nothing in common
+    assert min(one, two) >= 0
+    assert first.query_keys[:, 1].tolist() == [one, two, one]
+    # A negative that is elsewhere a positive has that one's group.
+    assert first.negative_keys[..., 1].tolist() == [[two, ABSENT], [one, ABSENT], [ABSENT] * 2]
+    assert first.negative_keys[0, 0, 0] == first.positive_keys[1, 0]
+    assert first.negative_keys[1, 1, 0] >= 0
+    assert second.positive_keys[0, 1] not in (one, two)  # groups of two datasets differ
+    assert second.positive_keys[1].tolist() == [first.positive_keys[0, 0], ABSENT]
+
+
+def test_teacher_scores_are_those_of_the_texts_there(tmp_path):
+    scored = replace(RETRIEVAL, teacher_scores=[[0.5, 0.25, 0.125], [], [1.0, 0.75, 9.0]])
+    done = tokenise(Corpus((scored,)), Words(), options.embedding(), tmp_path)
+    teacher = done.datasets[0].teacher_scores
+    assert teacher.dtype == np.float32
+    expected = [[0.5, 0.25, 0.125], [np.nan] * 3, [1.0, 0.75, np.nan]]
+    np.testing.assert_array_equal(teacher, np.float32(expected))
+    alone = replace(scored, negatives=None)
+    done = tokenise(Corpus((alone,)), Words(), options.embedding(), tmp_path)
+    np.testing.assert_array_equal(done.datasets[0].teacher_scores, [[0.5], [np.nan], [1.0]])
+    assert (
+        tokenise(Corpus((RETRIEVAL,)), Words(), options.embedding(), tmp_path)
+        .datasets[0]
+        .teacher_scores
+        is None
+    )
+
+
+def test_lengths_count_all_texts_of_an_example(tmp_path):
+    corpus = Corpus((replace(RETRIEVAL, language="en"),))
+    done = tokenise(corpus, Words(), options.embedding(), tmp_path)
+    (dataset,) = done.datasets
+    # Each word is a token, and each text has two special ones.
+    assert dataset.lengths.tolist() == [3 + 3 + 3 + 4, 3 + 3, 3 + 3 + 4]
+    assert dataset.language == "en"
+
+
+def test_whatever_is_in_memory_at_a_time_the_columns_are_the_same(tmp_path, monkeypatch):
+    grouped = replace(
+        CLUSTERING,
+        negatives=[["j", "k"], ["ii i", "new"], ["ii"]],
+        teacher_scores=[[1.0, 2.0, 3.0], [4.0], [5.0, 6.0]],
+    )
+    corpus = Corpus((RETRIEVAL, grouped, SCORED))
+    once = tokenise(corpus, Words(), options.embedding(), tmp_path / "once")
+    monkeypatch.setattr(arrays, "ROWS", 1)
+    monkeypatch.setattr(training_columns, "ROWS", 1)
+    monkeypatch.setattr(distinct, "PART", 2)
+    monkeypatch.setattr(columns, "BATCH", 1)
+    monkeypatch.setattr(store, "BATCH", 1)
+    parts = tokenise(corpus, Words(), options.embedding(), tmp_path / "parts")
+    np.testing.assert_array_equal(parts.store.flat, once.store.flat)
+    np.testing.assert_array_equal(parts.store.offsets, once.store.offsets)
+    for one, other in zip(once.datasets, parts.datasets, strict=True):
+        for field in fields(one):
+            np.testing.assert_array_equal(getattr(one, field.name), getattr(other, field.name))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"queries": ["a", "bb", "b"]},
+        {"positives": ["ccc", "dddd", "e"]},
+        {"negatives": [["dddd"], ["x xx"], ["x xx"]]},
+        {"negatives": None},
+        {"groups": ["a", "b", "c"]},
+        {"scores": [1.0, 2.0, 3.0]},
+        {"teacher_scores": [[1.0]] * 3},
+        {"task": "clustering"},
+    ],
+)
+def test_another_column_is_another_store(tmp_path, change):
+    tokenise(Corpus((RETRIEVAL,)), Words(), options.embedding(), tmp_path)
+    changed = replace(RETRIEVAL, **change)
+    tokenise(Corpus((changed,)), Words(), options.embedding(), tmp_path)
+    tokenise(
+        Corpus((replace(changed, weight=9.0, language="de"),)),
+        Words(),
+        options.embedding(),
+        tmp_path,
+    )
+    assert len(list((tmp_path / "tokens").iterdir())) == 2
 
 
 def test_columns_are_arrays_whatever_the_size(tmp_path):
@@ -117,12 +198,15 @@ def test_columns_are_arrays_whatever_the_size(tmp_path):
     done = tokenise(corpus, Words(), options.embedding(), tmp_path)
     (dataset,) = done.datasets
     assert len(done.store) == 1400
-    for name in ("query_ids", "positive_ids", "query_keys", "positive_keys"):
-        column = getattr(dataset, name)
-        assert (column.shape, column.dtype) == ((count,), np.int64)
-    assert (dataset.query_keys >= 0).all()
+    for side in ("query", "positive"):
+        ids, keys = getattr(dataset, f"{side}_ids"), getattr(dataset, f"{side}_keys")
+        assert (ids.shape, keys.shape) == ((count,), (count, 2))
+        assert ids.dtype == keys.dtype == np.int64
+        assert isinstance(ids, np.memmap)
+        assert isinstance(keys, np.memmap)
+    assert (dataset.query_keys[:, 0] >= 0).all()
 
 
 def test_keys_do_not_depend_on_the_run(tmp_path):
     done = tokenise(Corpus((RETRIEVAL,)), Words(), options.embedding(), tmp_path)
-    assert done.datasets[0].query_keys.tolist()[0] == 1277245950803712206
+    assert done.datasets[0].query_keys[0].tolist() == [4594720320860938643, ABSENT]

@@ -8,16 +8,13 @@ import math
 import pytest
 import torch
 
-from embedexp.loss import info_nce
-from embedexp.loss.infonce import TERMS
+from embedexp.config import compose
+from embedexp.config.sources import option_files, read_yaml
+from embedexp.config.tree import classes
+from embedexp.loss import build, info_nce
+from embedexp.loss.infonce import DIRECTIONS, TERMS, InfoNCELoss
 
-
-def mat(n: int, d: int, phase: float) -> torch.Tensor:
-    """The matrix of the golden values: sin(phase + 1.7i + .9j + .31ij) in float64."""
-    i = torch.arange(n, dtype=torch.float64)[:, None]
-    j = torch.arange(d, dtype=torch.float64)[None]
-    return torch.sin(phase + 1.7 * i + 0.9 * j + 0.31 * i * j)
-
+from .references import batch_of, mat
 
 Q = mat(4, 8, 0.3)
 P = Q + 3 * mat(4, 8, 1.1)
@@ -63,6 +60,8 @@ def by_hand(q, p, n, temperature, denominator, margin=None, ids=None, mask=None)
         (20, True, ["other_positives", *HARD], 0.07794542562471055),
         (50, False, ["other_positives"], 2.691347145137831e-12),
         (50, True, ["other_positives", *HARD], 0.009593588290149124),
+        (20, True, ["own_hard_negatives"], 2.5329738306815717e-13),
+        (50, True, ["own_hard_negatives"], 0.0),
     ],
 )
 def test_golden_values(scale, hard, denominator, golden):
@@ -150,14 +149,7 @@ def test_a_text_is_never_its_own_negative_where_ids_are_shared(denominator):
 
 
 def test_training_batches_share_ids_between_queries_and_documents():
-    from embedexp.batching.collate import TrainingBatch
-    from embedexp.batching.token_batch import TokenBatch
-    from embedexp.loss.infonce import InfoNCELoss
-
-    none = torch.empty(2, 0, dtype=torch.int64)
-    tokens = TokenBatch.pack([[1]] * 4, [0] * 4, [0, 0, 1, 1])
-    keys = torch.tensor([1, 2]), torch.tensor([2, 3])  # pairs (1, 2) and (2, 3)
-    batch = TrainingBatch(tokens, ("retrieval",) * 2, *keys, none, none, None)
+    batch = batch_of([(1, -1), (2, -1)], [(2, -1), (3, -1)])  # pairs (1, 2) and (2, 3)
     vectors = torch.cat([Q[:2], P[:2]])
     value = InfoNCELoss(0.5, ["other_positives"])(vectors, batch).total
     positives = [cosine(Q[i], P[i]) for i in (0, 1)]
@@ -197,16 +189,148 @@ def test_unknown_terms_are_refused_by_name():
         info_nce(Q, P, temperature=1.0, denominator=["own_negatives"])
 
 
-def test_agrees_with_sentence_transformers_on_what_both_mean():
-    from sentence_transformers.util import cos_sim
+@pytest.mark.parametrize(
+    ("scale", "golden"), [(20, 1.775690499556768e-05), (50, 4.904243677778179e-12)]
+)
+def test_golden_values_of_both_directions(scale, golden):
+    value = info_nce(
+        Q, P, temperature=1 / scale, denominator=["other_positives"], directions=DIRECTIONS
+    )
+    assert value.item() == pytest.approx(golden, rel=1e-9, abs=1e-15)
 
-    scores = torch.cat([cos_sim(Q, P), cos_sim(Q, N)], 1) * 20  # MultipleNegativesRankingLoss
-    theirs = torch.nn.functional.cross_entropy(scores, torch.arange(4))
-    ours = info_nce(
+
+def test_a_positive_of_another_row_of_the_query_is_no_negative_wherever_it_stands():
+    # Query 1 has the positives 10 and 11; 11 is also the answer of query 2, and a hard negative of
+    # query 1 (its own, in row 0) and of query 3.
+    query_ids = torch.tensor([1, 1, 2, 3])
+    positive_ids = torch.tensor([10, 11, 11, 13])
+    hard_ids = torch.tensor([[11], [20], [21], [11]])
+    allowed = {  # candidates of each row: positives of rows, hard negatives of rows
+        0: ([3], [1, 2]),
+        1: ([3], [1, 2]),
+        2: ([0, 3], [1, 2]),
+        3: ([0, 1, 2], [0, 1, 2, 3]),
+    }
+    expected = 0.0
+    for i, (rows, hard) in allowed.items():
+        terms = [cosine(Q[i], P[j]) for j in rows] + [cosine(Q[i], N[j]) for j in hard]
+        expected += math.log(1 + sum(math.exp((t - cosine(Q[i], P[i])) / 0.5) for t in terms)) / 4
+    value = info_nce(
         Q,
         P,
         N[:, None],
-        temperature=0.05,
-        denominator=["other_positives", "own_hard_negatives", "other_hard_negatives"],
+        temperature=0.5,
+        denominator=["other_positives", *HARD],
+        query_ids=query_ids,
+        positive_ids=positive_ids,
+        hard_negative_ids=hard_ids,
     )
-    assert ours.item() == pytest.approx(theirs.item())
+    assert value.item() == pytest.approx(expected)
+
+
+def test_texts_are_the_same_if_any_column_says_so_and_minus_one_says_nothing():
+    plain = {"temperature": 0.5, "denominator": ["other_positives"]}
+    keys = torch.tensor([[7, -1], [8, 3], [9, 3], [10, -1]])
+    grouped = info_nce(Q, P, positive_ids=keys, **plain)
+    assert grouped.item() == pytest.approx(
+        info_nce(Q, P, positive_ids=torch.tensor([7, 8, 8, 10]), **plain).item()
+    )
+    apart = keys.masked_fill(keys == 3, -1)
+    assert info_nce(Q, P, positive_ids=apart, **plain).item() == pytest.approx(
+        info_nce(Q, P, **plain).item()
+    )
+
+
+def test_the_margin_is_measured_on_the_cosine_of_each_term():
+    # The same-tower term q·q' is masked by its own cosine, not by that of q·p'.
+    q = torch.tensor([[1.0, 0, 0], [0.999, 0.04, 0]])  # queries almost equal
+    p = torch.tensor([[0.5, 0.8, 0.2], [-0.5, 0.8, -0.2]])  # documents far from them
+    kwargs = {"temperature": 0.5, "false_negative_margin": 0.1}
+    assert info_nce(q, p, denominator=["other_queries"], **kwargs).item() == 0
+    assert info_nce(q, p, denominator=["other_documents"], **kwargs).item() > 0
+
+
+def test_ragged_and_absent_hard_negatives_train_together():
+    mask = torch.tensor([[0, 0], [1, 0], [1, 1], [0, 0]], dtype=torch.bool)
+    hard = torch.stack([N, N.roll(1, 0)], 1)
+    for denominator in (["own_hard_negatives"], ["other_hard_negatives"], HARD):
+        value = info_nce(Q, P, hard, temperature=0.5, denominator=denominator, mask=mask)
+        assert value.item() == pytest.approx(by_hand(Q, P, hard, 0.5, denominator, mask=mask))
+        none = info_nce(
+            Q, P, hard, temperature=0.5, denominator=denominator, mask=torch.zeros_like(mask)
+        )
+        assert none.item() == 0
+
+
+class Fixed(torch.nn.Module):
+    """A model whose embeddings come as its inputs."""
+
+    def forward(self, features):
+        return {**features, "sentence_embedding": features["vectors"]}
+
+
+@pytest.mark.parametrize(
+    ("hard", "ours", "theirs"),
+    [
+        (True, {"denominator": ["other_positives", *HARD]}, {}),
+        (False, {"denominator": ["other_positives"]}, {}),
+        (
+            False,
+            {"denominator": ["other_positives"], "directions": DIRECTIONS},
+            {"directions": ("query_to_doc", "doc_to_query"), "partition_mode": "per_direction"},
+        ),
+        (
+            False,
+            {"denominator": ["other_positives", "other_queries", "other_documents"]},
+            {"directions": ("query_to_doc", "query_to_query", "doc_to_doc")},
+        ),
+    ],
+    ids=["hard negatives", "in batch", "both directions", "same tower"],
+)
+@pytest.mark.parametrize("cached", [False, True])
+def test_agrees_with_sentence_transformers_on_what_both_mean(hard, ours, theirs, cached):
+    from sentence_transformers import SentenceTransformer
+    from sentence_transformers.sentence_transformer import losses
+
+    columns = [Q, P, N] if hard else [Q, P]
+    a = [x.clone().requires_grad_() for x in columns]
+    b = [x.clone().requires_grad_() for x in columns]
+    model = SentenceTransformer(modules=[Fixed()])
+    if cached:
+        loss = losses.CachedMultipleNegativesRankingLoss(model, mini_batch_size=2, **theirs)
+        expected = loss.calculate_loss([list(x.split(2)) for x in a])
+    else:
+        loss = losses.MultipleNegativesRankingLoss(model, **theirs)
+        expected = loss.compute_loss_from_embeddings(a, None)
+    found = info_nce(*b[:2], b[2][:, None] if hard else None, temperature=0.05, **ours)
+    assert found.item() == pytest.approx(expected.item(), rel=1e-9)
+    expected.backward()
+    found.backward()
+    for mine, other in zip(b, a, strict=True):
+        torch.testing.assert_close(mine.grad, other.grad)
+
+
+VARIANTS = [name for name, cls in classes("loss").items() if cls.__name__ == "InfoNCE"]
+
+
+@pytest.mark.parametrize("name", VARIANTS)
+def test_published_variants_are_infonce_with_other_values(name):
+    values = read_yaml(option_files("loss")[name])
+    module = build(classes("loss")[name].model_validate(values))
+    assert isinstance(module, InfoNCELoss)
+    assert module.denominator == tuple(values["denominator"])
+    assert module.temperature == values["temperature"]
+    assert module.margin == values["false_negative_margin"]
+
+
+def test_a_name_makes_no_other_experiment_of_the_same_values():
+    as_mote = ["loss.temperature=0.03", "loss.denominator=[other_positives]"]
+    assert compose(["loss=mote"]).signature == compose(as_mote).signature
+    assert compose(["loss=mote"]).signature != compose([]).signature
+
+
+def test_hard_negatives_alone_are_no_queries_to_look_for():
+    with pytest.raises(ValueError, match="document_to_query"):
+        info_nce(Q, P, N[:, None], temperature=1.0, denominator=HARD, directions=DIRECTIONS)
+    with pytest.raises(ValueError, match="there are query_to_document"):
+        info_nce(Q, P, temperature=1.0, denominator=["other_positives"], directions=["q2d"])

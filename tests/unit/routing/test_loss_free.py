@@ -1,12 +1,16 @@
 from __future__ import annotations
 
+from math import log
+
 import pytest
 import torch
 from torch import distributed, multiprocessing
 
 from embedexp import routing
+from embedexp.routing import RouterOutput, RouterTotals
 from embedexp.routing.experts import MixtureOfExperts
 from embedexp.routing.load import RouterLoad
+from embedexp.training.synchronise import sum_over_ranks
 
 from .test_moe import told_apart
 from .test_upcycling import MIXED, build
@@ -74,8 +78,18 @@ def test_several_forwards_make_one_step():
 def rank_of_two(rank, path):
     distributed.init_process_group("gloo", init_method=f"file://{path}", rank=rank, world_size=2)
     model = build("tiny", "loss_free", num_experts=3, placement=[0], bias_update_rate=1.0)
-    loads = [torch.tensor([[9, 0, 0], [0, 4, 5]][rank])]  # together 9, 4, 5: the mean is 6
-    routing.rebalance(model.config.routing, model, loads)
+    probabilities = [torch.tensor([[0.5, 0.25, 0.25]] * 3), torch.tensor([[0.25, 0.25, 0.5]] * 2)]
+    own = RouterOutput(
+        probabilities=[probabilities[rank]],
+        loads=[torch.tensor([[9, 0, 0], [0, 4, 5]][rank])],  # together 9, 4, 5: the mean is 6
+        logits=[torch.zeros(len(probabilities[rank]), 3)],
+    )
+    totals = RouterTotals.of(own).summed(lambda table: sum_over_ranks(table, 2))
+    assert totals.loads.tolist() == [[9, 4, 5]]
+    assert totals.rows == 5
+    assert totals.probabilities.tolist() == [[2.0, 1.25, 1.75]]
+    assert totals.z.tolist() == pytest.approx([5 * log(3) ** 2])
+    routing.rebalance(model.config.routing, model, list(totals.loads))
     assert modules(model)[0].selection_bias.tolist() == [-1, 1, 1]
     distributed.destroy_process_group()
 

@@ -1,0 +1,95 @@
+"""Filtered pairs as Parquet, which `data=parquet` reads, with what was dropped beside them."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from .writing import FACTS, write_atomically
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    import numpy as np
+    import pyarrow as pa
+    from numpy.typing import NDArray
+
+    from embedexp.data import Dataset
+
+    from .filtering import Filtered
+
+ROWS = 8192
+
+
+def filtered_name(dataset: Dataset) -> str:
+    """The file of a dataset's kept pairs."""
+    safe = "".join(c if c.isalnum() or c in "._-" else "_" for c in dataset.name)
+    return f"{safe}.parquet"
+
+
+def dropped_path(path: Path) -> Path:
+    """The file of the pairs that were dropped, in a folder below that of the kept ones."""
+    return path.parent / "dropped" / path.name
+
+
+def is_whole(path: Path) -> bool:
+    """Whether a dataset is done: its kept pairs are written last."""
+    return path.is_file() and dropped_path(path).is_file()
+
+
+def write_filtered(
+    path: Path, dataset: Dataset, result: Filtered, top_k: int, min_score: float | None
+) -> None:
+    """Write the pairs that were dropped, then those that were kept.
+
+    Columns: query, positive, negatives, group and language where the dataset has them; rank (from
+    0) and score are the teacher's.
+    """
+    import numpy as np
+    import pyarrow as pa
+
+    fields: dict[str, Any] = {"query": pa.string(), "positive": pa.string()}
+    if dataset.negatives is not None:
+        fields["negatives"] = pa.list_(pa.string())
+    if dataset.groups is not None:
+        fields["group"] = pa.string()
+    fields |= {"language": pa.string(), "rank": pa.int64(), "score": pa.float32()}
+    by_rank = int((result.ranks >= top_k).sum())
+    facts = {
+        "dataset": dataset.name,
+        "task": dataset.task,
+        "language": dataset.language,
+        "pairs": len(dataset),
+        "kept": int(result.keep.sum()),
+        "by_rank": by_rank,
+        "by_score": len(dataset) - by_rank - int(result.keep.sum()),
+        "top_k": top_k,
+        "min_score": min_score,
+    }
+    schema = pa.schema(fields, metadata={FACTS: json.dumps(facts).encode()})
+    for to, chosen in ((dropped_path(path), ~result.keep), (path, result.keep)):
+        write_atomically(to, schema, _batches(dataset, result, np.flatnonzero(chosen), schema))
+
+
+def _batches(
+    dataset: Dataset, result: Filtered, rows: NDArray[np.int64], schema: pa.Schema
+) -> Iterator[pa.RecordBatch]:
+    import pyarrow as pa
+
+    for begin in range(0, len(rows), ROWS):
+        part = rows[begin : begin + ROWS]
+        some = dataset.select(part)
+        columns: dict[str, Any] = {
+            "query": list(some.queries),
+            "positive": list(some.positives),
+            "language": [dataset.language] * len(part),
+            "rank": result.ranks[part],
+            "score": result.scores[part].astype("float32"),
+        }
+        if some.negatives is not None:
+            columns["negatives"] = [list(row) for row in some.negatives]
+        if some.groups is not None:
+            columns["group"] = list(some.groups)
+        arrays = [pa.array(columns[field.name], field.type) for field in schema]
+        yield pa.RecordBatch.from_arrays(arrays, schema=schema)

@@ -1,0 +1,236 @@
+"""What the stages mlm, causal_lm and sft share: measure, train, save with the head, measure."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+import torch
+
+from embedexp import data
+from embedexp.backbone import heads
+from embedexp.batching.blocks import Blocks
+from embedexp.batching.permutation import key_of
+from embedexp.batching.plan import Rows, Source
+from embedexp.embedding import build_embedder, load
+from embedexp.evaluation import ScoreFile
+from embedexp.evaluation.plots import plot_run
+from embedexp.evaluation.router_plot import plot_routing
+from embedexp.training import tracking
+from embedexp.training.fit import train
+from embedexp.training.language_batches import block_batch
+from embedexp.training.language_model import LanguageObjective
+
+from .contrastive import PHASES, device
+from .evaluate import measure
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from pathlib import Path
+
+    from transformers import PreTrainedTokenizerBase
+
+    from embedexp.config import Config
+    from embedexp.config.schema.stage import CausalLMStage, MLMStage
+    from embedexp.data.texts import TokenisedTexts
+    from embedexp.embedding import Embedder
+    from embedexp.runs import RunDirectory
+    from embedexp.training.interrupt import StopRequest
+    from embedexp.training.language_batches import Corruption, LanguageBatch
+
+    from .screen import Screen
+
+HELDOUT = "heldout_loss.json"
+"""In the run directory: loss, perplexity and accuracy on what was held out, before and after."""
+
+TOGETHER = 16
+"""Blocks or pairs that are measured at once."""
+
+
+@dataclass(frozen=True)
+class Task:
+    """What a language model is trained on: batches by `(rank, world)` and step, and held-out ones.
+
+    `heldout` may be gone through several times.
+    """
+
+    batches: Callable[[int, int], Callable[[int], LanguageBatch]]
+    heldout: Sequence[Callable[[], LanguageBatch]]
+
+
+def run(
+    config: Config,
+    directory: RunDirectory,
+    stop: StopRequest,
+    screen: Screen,
+    prepare: Callable[[Config, data.Corpus, PreTrainedTokenizerBase], Task],
+) -> None:
+    """Train a language model, and leave its embedder, head, losses and plots in `directory`."""
+    place = device(config)
+    corpus = data.load(config.data, config.paths.cache)
+    stop.check()
+    tracker = tracking.start(config, directory.path)
+    try:
+        finished = directory.model.is_dir()  # a model is saved whole, after the last step
+        embedder = load(directory.model) if finished else build_embedder(config)
+        objective = build_objective(config, embedder).to(place)
+        embedder = objective.embedder
+        task = prepare(config, corpus, embedder.text_tokenizer)
+        stop.check()
+        losses = Losses(directory.path / HELDOUT, objective, task, screen)
+        if not finished:
+            losses.measure("before")
+            if config.evaluation.name != "none" and config.evaluation.before:
+                screen.say("scoring the model before training")
+                measure(config, embedder, directory, corpus.heldout, "before", stop, screen)
+            directory.update(message="training", total_steps=config.training.steps)
+            train(
+                config,
+                embedder,
+                objective,
+                task.batches,
+                folder=directory.checkpoints,
+                recorder=directory,
+                stop=stop,
+                screen=screen.training(config.training.steps),
+                track=tracker,
+            )
+            save(objective, directory.model)
+        losses.measure("after")
+        tracker.summary(losses.flat())
+        if config.evaluation.name != "none":
+            screen.say("scoring the trained model")
+            scores = measure(config, embedder, directory, corpus.heldout, "after", stop, screen)
+            tracker.summary({f"scores/{score.task}": score.value for score in scores})
+        plot_run(
+            directory.metrics.read(),
+            {phase: ScoreFile(directory.evaluation).read(phase) for phase in PHASES},
+            directory.path / "plot.png",
+            title=directory.name,
+        )
+        plot_routing(directory.metrics.read(), directory.path / "routing.png", title=directory.name)
+    finally:
+        tracker.close()
+    forget(directory.checkpoints)
+
+
+def build_objective(config: Config, embedder: Embedder) -> LanguageObjective:
+    """The embedder with its head; a new head is a function of the seed alone."""
+    option = embedder.config.backbone
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(key_of(config.seed, "head"))
+        head = heads.load(option, embedder.model)
+    return LanguageObjective(
+        config.loss.name, embedder, head, config.routing, config.training.chunk_tokens
+    )
+
+
+def save(objective: LanguageObjective, model: Path) -> None:
+    """Write the embedder's folder with the head in it, complete or not at all."""
+    unfinished = model.with_name(f".{model.name}.unfinished")
+    objective.embedder.save(unfinished)
+    heads.save(objective.head, unfinished / heads.FILE)
+    unfinished.rename(model)
+
+
+class Losses:
+    """Held-out losses of a run, kept as they come."""
+
+    def __init__(
+        self, path: Path, objective: LanguageObjective, task: Task, screen: Screen
+    ) -> None:
+        self.path, self.objective, self.task, self.screen = path, objective, task, screen
+
+    def read(self) -> dict[str, dict[str, float]]:
+        """What was measured so far, by phase."""
+        if not self.path.is_file():
+            return {}
+        found: dict[str, dict[str, float]] = json.loads(self.path.read_text(encoding="utf-8"))
+        return found
+
+    def flat(self) -> dict[str, float]:
+        """What was measured so far, under one name each."""
+        found = self.read()
+        return {f"heldout/{phase}/{k}": v for phase in found for k, v in found[phase].items()}
+
+    def measure(self, phase: Literal["before", "after"]) -> None:
+        """The mean loss over what was held out; nothing where that is nothing."""
+        found = self.read()
+        if phase in found or not self.task.heldout:
+            return
+        training = self.objective.training
+        self.objective.eval()
+        total = correct = predictions = 0.0
+        place = self.objective.embedder.device
+        for make in self.task.heldout:
+            batch = make().to(place)
+            result = self.objective.measure(batch)
+            total += float(result.total)
+            correct += float(result.correct)
+            predictions += batch.predictions
+        self.objective.train(training)
+        mean = total / max(predictions, 1)
+        found[phase] = {
+            "loss": mean,
+            "perplexity": math.exp(min(mean, 700)),
+            "accuracy": correct / max(predictions, 1),
+        }
+        self.path.write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
+        when = "before training" if phase == "before" else "after training"
+        self.screen.say(
+            f"held-out loss {when}: {mean:.4f} (perplexity {found[phase]['perplexity']:.4g}, "
+            f"accuracy {found[phase]['accuracy']:.3f})"
+        )
+
+
+def blocks_of(texts: Sequence[TokenisedTexts], stage: MLMStage | CausalLMStage) -> list[Blocks]:
+    """The texts of each dataset in blocks."""
+    joined = stage.documents == "joined"
+    return [Blocks(each.flat, each.offsets, stage.block_tokens, joined) for each in texts]
+
+
+def kept_out(count: int, most: int) -> int:
+    """How many of `count` blocks or pairs, the last ones, are held out."""
+    return min(most, count // 10)
+
+
+def block_sources(
+    texts: Sequence[TokenisedTexts], blocks: Sequence[Blocks], holdout: int
+) -> list[Source]:
+    """The blocks to train on, as a plan sees them."""
+    return [
+        Source(
+            each.name, "text", len(own) - kept_out(len(own), holdout), each.weight, each.language
+        )
+        for each, own in zip(texts, blocks, strict=True)
+    ]
+
+
+def heldout_blocks(
+    blocks: Sequence[Blocks], corruption: Corruption, holdout: int
+) -> list[Callable[[], LanguageBatch]]:
+    """Batches of the blocks that are held out; the same for every seed."""
+
+    def batch(rows: Rows) -> Callable[[], LanguageBatch]:
+        key = ("heldout", rows.dataset, int(rows.examples[0]))
+        return lambda: block_batch(blocks, [rows], corruption, key=key)
+
+    return [batch(rows) for rows in last_rows([len(own) for own in blocks], holdout)]
+
+
+def last_rows(counts: Sequence[int], holdout: int) -> Iterator[Rows]:
+    """The held-out blocks or pairs of each dataset, a few at a time."""
+    for dataset, count in enumerate(counts):
+        first = count - kept_out(count, holdout)
+        for start in range(first, count, TOGETHER):
+            yield Rows("text", dataset, np.arange(start, min(start + TOGETHER, count)))
+
+
+def forget(checkpoints: Path) -> None:
+    """Checkpoints serve to resume; a finished run is its model."""
+    import shutil
+
+    shutil.rmtree(checkpoints, ignore_errors=True)

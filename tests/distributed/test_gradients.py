@@ -1,0 +1,45 @@
+"""Gradients do not depend on the number of ranks, on how they are spread, or on chunks."""
+
+from __future__ import annotations
+
+import pytest
+
+from embedexp.training.chunks import rounds
+
+from . import worker
+from .cases import options
+from .table import FEW, LANGUAGE_MODELS, runs
+
+TABLE = runs()
+
+
+@pytest.mark.parametrize("name", TABLE)
+def test_ranks_have_the_gradient_of_one_process_and_meet_once(ranks, name):
+    case, way = TABLE[name].case, TABLE[name].way
+    counts = worker.compare(ranks, case, way)
+    learned = sum(1 for _ in case.objective().loss.parameters())
+    routed = "num_experts" in type(case.config.routing).model_fields
+    assert counts.pop("allgather_") == 1  # the vectors
+    assert counts.pop("allreduce_", 0) == (way.kind == "ddp") + routed  # what routers counted
+    reductions = sum(n for name, n in counts.items() if "reduce" in name)
+    assert reductions == (3 + learned if way.kind == "fsdp" else 0)  # two blocks, and the rest
+
+
+def test_chunks_and_shares_are_unequal():
+    for run in TABLE.values():
+        if run.way.cached:
+            layout = run.case.batch(0, run.way.world).layout
+            assert rounds(layout, worker.CHUNK) > 1, run
+    empty = {run.way for run in TABLE.values() if "fewer" in run.case.name and run.way.world > FEW}
+    assert empty == {way for way in worker.WAYS if way.world > FEW}
+
+
+def test_every_option_is_compared_by_every_strategy_in_chunks_and_at_once():
+    met = {
+        (run.case.loss.name, run.way.kind, run.way.cached)
+        for run in TABLE.values()
+    }
+    names = set(options("loss")) - set(LANGUAGE_MODELS)
+    assert {name for name, *_ in met} == names
+    for name in names:
+        assert {way for loss, *way in met if loss == name}
