@@ -203,7 +203,11 @@ def _key(parts: list[str], override: Override, situation: Situation) -> UserErro
     typed, root = override.input_line or "", parts[0]
     roots = [*Experiment.model_fields, "hydra", *(g for g in situation.groups if "/" not in g)]
     if root not in roots:
-        same_leaf = [key for key in tree.dotted_keys() if key.endswith("." + root)]
+        # The nearest to the root first: what is deep is rarer.
+        same_leaf = sorted(
+            (key for key in tree.dotted_keys() if key.endswith("." + root)),
+            key=lambda key: key.count("."),
+        )
         near = [".".join([name, *parts[1:]]) for name in closest(root, roots)]
         if len(parts) == 1:
             near += same_leaf[:2]

@@ -81,7 +81,7 @@ def _denominators(config: Config) -> dict[str, list[str]]:
     loss = config.loss
     if isinstance(loss, InfoNCE):
         return {"loss.denominator": list(loss.denominator)}
-    if isinstance(loss, Distillation) and loss.infonce is not None:
+    if isinstance(loss, Distillation) and loss.infonce.weight:
         return {"loss.infonce.denominator": list(loss.infonce.denominator)}
     if isinstance(loss, TaskAwareLoss):
         return {

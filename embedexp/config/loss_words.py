@@ -36,7 +36,7 @@ def _words(loss: Any) -> str:
     if isinstance(loss, Distillation):
         text = f"distillation, {loss.form}, temperatures {loss.temperature:g} (student) and "
         text += f"{loss.teacher_temperature:g} (teacher)"
-        if (beside := loss.infonce) is None:
+        if not (beside := loss.infonce).weight:
             return text
         return (
             f"{text}; {beside.weight:g} x infonce, temperature {beside.temperature:g}, "

@@ -116,14 +116,15 @@ def locate(location: tuple[Any, ...]) -> tuple[list[str], FieldInfo | None]:
     for step in location:
         members = union_members(annotation)
         fields = [member.model_fields for member in members if is_model(member)]
-        if any(step in keys for keys in fields):
-            info = next(keys[step] for keys in fields if step in keys)
-            annotation = info.annotation
-            parts.append(str(step))
-        elif len(fields) > 1 and step in literals_of_names(members):
+        # First: a key of one option may be called as another option is.
+        if len(fields) > 1 and step in literals_of_names(members):
             annotation = next(
                 m for m in members if step in literals(m.model_fields["name"].annotation)
             )
+        elif any(step in keys for keys in fields):
+            info = next(keys[step] for keys in fields if step in keys)
+            annotation = info.annotation
+            parts.append(str(step))
         elif any(get_origin(member) is dict for member in members) and isinstance(step, str):
             parts.append(step)
             annotation = entries(annotation) or Any

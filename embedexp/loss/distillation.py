@@ -130,6 +130,6 @@ def build(option: Distillation) -> DistillationLoss:
         option.form,
         option.temperature,
         option.teacher_temperature,
-        InfoNCELoss(beside.temperature, beside.denominator) if beside else None,
-        beside.weight if beside else 0.0,
+        InfoNCELoss(beside.temperature, beside.denominator) if beside.weight else None,
+        beside.weight,
     )

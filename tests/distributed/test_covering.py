@@ -13,7 +13,9 @@ FACTORS = {"a": [1, 2, 3], "b": ["x", "y"], "c": [True, False], "d": [0, 1, 2, 3
 
 def pairs(rows):
     return {
-        (one, row[one], other, row[other]) for row in rows for one, other in combinations(FACTORS, 2)
+        (one, row[one], other, row[other])
+        for row in rows
+        for one, other in combinations(FACTORS, 2)
     }
 
 

@@ -77,7 +77,7 @@ class Angle(EmbeddingLoss):
 class Beside(Option):
     """An InfoNCE beside another loss."""
 
-    weight: float = field("weight of the InfoNCE; that of the other loss is 1", gt=0)
+    weight: float = field("weight of the InfoNCE; that of the other loss is 1; 0: none", ge=0)
     temperature: float = field("divides the cosines", gt=0)
     denominator: list[Term] = field("terms beside the positive", min_length=1)
 
@@ -89,7 +89,7 @@ class Distillation(EmbeddingLoss):
     form: Literal["kl", "margin_mse"] = field("how scores are compared")
     temperature: float = field("divides the student's cosines", gt=0)
     teacher_temperature: float = field("divides the teacher's scores", gt=0)
-    infonce: Beside | None = field("an InfoNCE beside it; null takes none")
+    infonce: Beside = field("an InfoNCE beside it")
 
 
 class Temperatures(Option):

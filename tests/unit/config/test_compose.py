@@ -59,7 +59,7 @@ def test_a_changed_key_in_a_config_file_is_told_with_its_line(tmp_path: Path) ->
 
 def test_options_of_the_user_are_found_and_do_not_leak(tmp_path: Path) -> None:
     (tmp_path / "loss").mkdir()
-    (tmp_path / "loss" / "mine.yaml").write_text("name: cosent\ntasks: [sts]\nscale: 7.0\n")
+    (tmp_path / "loss" / "mine.yaml").write_text("defaults: [cosent, _self_]\nscale: 7.0\n")
     config = compose(["loss=mine"], [tmp_path])
     assert config.loss.name == "cosent"
     assert config.loss.scale == 7.0
@@ -123,7 +123,7 @@ def test_a_changed_option_file_is_read_again(tmp_path: Path) -> None:
     (tmp_path / "loss").mkdir()
     file = tmp_path / "loss" / "mine.yaml"
     for scale in (7.0, 8.25):
-        file.write_text(f"name: cosent\ntasks: [sts]\nscale: {scale}\n")
+        file.write_text(f"defaults: [cosent, _self_]\nscale: {scale}\n")
         assert compose(["loss=mine"], [tmp_path]).loss.scale == scale
 
 

@@ -30,8 +30,8 @@ def error_of(*overrides: str, config_dirs: tuple[Path, ...] = ()) -> str:
         (["hydra/lancher=local"], ["did you mean hydra/launcher=local?"]),
         (["hydra.launcher.proceses=2"], ["did you mean hydra.launcher.processes=2?"]),
         (["lss/other=infonce"], ["no config group lss/other"]),
-        (["temperature=0.1"], ["did you mean loss.temperature=0.1?"]),
-        (["los.temperature=0.1"], ["did you mean loss.temperature=0.1?"]),
+        (["temperature=0.1"], ["did you mean loss.temperature=0.1 or"]),
+        (["los.temperature=0.1"], ["did you mean loss.temperature=0.1 or"]),
         (["routing.top_k=1"], ["routing=dense", "belongs to routing=moe"]),
         (["training.steps.x=1"], ["training.steps", "no keys below it"]),
         (["+seed=1"], ["seed is there already", "without the +: seed=1"]),
@@ -80,7 +80,8 @@ def _option(folder: Path, group: str, name: str, text: str) -> tuple[Path]:
     return (folder,)
 
 
-COSENT = "name: cosent\ntasks: [sts]\nscale: 20.0\n"
+WIDTHS = "matryoshka: {widths: null, weights: null}\n"
+COSENT = f"name: cosent\ntasks: [sts]\nscale: 20.0\n{WIDTHS}"
 
 
 def test_a_value_from_a_file_is_told_with_file_and_line(tmp_path: Path) -> None:
@@ -94,12 +95,12 @@ def test_an_unknown_key_in_a_file_is_told_with_file_and_line(tmp_path: Path) -> 
     dirs = _option(tmp_path, "loss", "mine", COSENT + "scal: 3\n")
     text = error_of("loss=mine", config_dirs=dirs)
     assert "loss has no key scal" in text
-    assert "mine.yaml:4" in text
+    assert "mine.yaml:5" in text
     assert "did you mean loss.scale?" in text
 
 
 def test_a_key_missing_in_a_file_is_named(tmp_path: Path) -> None:
-    dirs = _option(tmp_path, "loss", "mine", "name: cosent\ntasks: [sts]\n")
+    dirs = _option(tmp_path, "loss", "mine", f"name: cosent\ntasks: [sts]\n{WIDTHS}")
     text = error_of("loss=mine", config_dirs=dirs)
     assert "loss.scale is missing" in text
     assert "mine.yaml" in text

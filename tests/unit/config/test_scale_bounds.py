@@ -7,12 +7,16 @@ from embedexp.config.tree import dotted_keys
 
 
 def test_every_size_is_within_its_bound() -> None:
-    config = compose(["scale=demo", "training.steps=1000", "optimizer.warmup_steps=100"])
-    values = config.to_dict()
-    bounds = values["scale"]
-    for dotted, bound in scale.BOUNDS.items():
-        group, key = dotted.split(".")
-        assert values[group][key] <= bounds[bound], dotted
+    steps = ["scale=demo", "training.steps=1000", "optimizer.warmup_steps=100"]
+    checked = set()
+    for stage in ([], ["stage=mlm"], ["stage=sft"]):
+        values = compose([*steps, *stage]).to_dict()
+        for dotted, bound in scale.BOUNDS.items():
+            group, key = dotted.split(".")
+            if values[group].get(key) is not None:
+                assert values[group][key] <= values["scale"][bound], dotted
+                checked.add(dotted)
+    assert checked == set(scale.BOUNDS)
 
 
 def test_every_bound_of_the_schema_bounds_something() -> None:

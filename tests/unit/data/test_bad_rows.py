@@ -106,6 +106,7 @@ def test_what_was_skipped_is_told_again_when_the_data_come_from_the_cache(
     monkeypatch.setattr(columns, "BATCH", 8)
     path = write(*map(pair, range(50)), b"{")
     option = options.jsonl(path, holdout=5, max_examples=20)
+    caplog.set_level("INFO")  # locks are told on a lower one
     first = data.load(option, tmp_path / "cache")
     told = [record.getMessage() for record in caplog.records]
     assert told == ["pairs: 1 row skipped: not JSON (line 51)"]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import weakref
+
 import pytest
 import torch
 
@@ -114,6 +116,45 @@ def test_what_fits_in_a_chunk_is_embedded_once():
     take(objective, whole.batch())
     count = len(chunks(whole.batch().layout.lengths, 60))
     assert calls == [False] * count + [True] * count
+
+
+class Held(torch.autograd.graph.saved_tensors_hooks):
+    """The most bytes that graphs hold at a time, beside the weights."""
+
+    def __init__(self, weights):
+        super().__init__(self.pack, lambda box: box[0])
+        self.weights = {weight.untyped_storage().data_ptr() for weight in weights}
+        self.now = self.most = 0
+
+    def pack(self, tensor):
+        box = Box([tensor])
+        if tensor.untyped_storage().data_ptr() not in self.weights:
+            size = tensor.numel() * tensor.element_size()
+            self.now += size
+            self.most = max(self.most, self.now)
+            weakref.finalize(box, self.release, size)
+        return box
+
+    def release(self, size):
+        self.now -= size
+
+
+class Box(list):
+    """A list whose end is noticed."""
+
+
+def test_a_step_holds_the_graph_of_one_chunk_at_a_time():
+    held = {}
+    for tokens in (None, 40):
+        whole = case().chunked(tokens)
+        objective = whole.objective()
+        held[tokens] = Held(objective.parameters())
+        with held[tokens]:
+            take(objective, whole.batch())
+        assert held[tokens].now == 0
+    count = len(chunks(whole.batch().layout.lengths, 40))
+    assert count >= 4
+    assert held[40].most < 1.5 * held[None].most / count
 
 
 def test_half_precision_has_the_gradient_of_one_graph():
