@@ -6,11 +6,12 @@
 
 Both train MiniLM (6 layers, width 384) on docstrings and code of the standard library with in-batch
 negatives at temperature 0.05, fused AdamW, the same batch size, dropout, precision and longest
-text (128 tokens). `--equal` takes only texts that fill 64 tokens, so that nothing is padded. `--cached`
-compares the gradient cache with CachedMultipleNegativesRankingLoss. Each measurement is a process of
-its own, in turns; the clock is processor time from the end of the second step to the end of the
-last, with everything that happens between: loading, logging, clipping, the optimizer. The table
-shows medians over repeats, the median ratio within a turn, and the peak memory of the process.
+text (128 tokens). `--equal` takes only texts that fill 64 tokens, so that nothing is padded.
+`--cached` compares the gradient cache with CachedMultipleNegativesRankingLoss. Each measurement is
+a process of its own, in turns; the clock is processor time from the end of the second step to the
+end of the last, with everything that happens between: loading, logging, clipping, the optimizer.
+The table shows medians over repeats, the median ratio within a turn, and the peak memory of the
+process.
 """
 
 from __future__ import annotations

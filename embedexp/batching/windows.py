@@ -82,6 +82,8 @@ def bucketed(block: Block, sources: Sequence[Source], ranks: NDArray[np.int64]) 
     """The block with examples of like length together: the batch of rank 0 gets the shortest.
 
     That holds for each dataset apart, so that a batch which mixes datasets is short in all of them.
+    What a window draws of a dataset for the second time, in its next epoch, comes behind all that
+    it draws for the first time: an example is as long as itself, and would meet itself otherwise.
     """
     datasets = block.datasets.ravel()
     batches = np.arange(datasets.size) // block.datasets.shape[1]
@@ -92,9 +94,21 @@ def bucketed(block: Block, sources: Sequence[Source], ranks: NDArray[np.int64]) 
         if lengths is None:
             raise ValueError(f"dataset {sources[dataset].name} has no lengths to sort by")
         places_by_rank = places[np.argsort(ranks[batches[places]], kind="stable")]
-        by_length = np.argsort(lengths[before[places]], kind="stable")
-        examples[places_by_rank] = before[places][by_length]
+        drawn = before[places]
+        by_length = np.lexsort((lengths[drawn], _times_before(drawn)))
+        examples[places_by_rank] = drawn[by_length]
     return Block(block.datasets, examples.reshape(block.examples.shape))
+
+
+def _times_before(values: NDArray[np.int64]) -> NDArray[np.int64]:
+    """How often each of `values [n]` stands before its place already, `[n]`."""
+    order = np.argsort(values, kind="stable")
+    ordered = values[order]
+    places = np.arange(len(values))
+    fresh = np.append(True, ordered[1:] != ordered[:-1])
+    times = np.empty_like(places)
+    times[order] = places - np.maximum.accumulate(np.where(fresh, places, 0))
+    return times
 
 
 def arrangement(option: Any) -> Arrange:

@@ -153,7 +153,7 @@ def _omegaconf(
 
     key = str(exc.full_key or exc.key or "")
     if isinstance(exc, MissingMandatoryValue):
-        return _missing(key, origin_finder(parsed, situation))
+        return _missing(key, origin_finder(parsed, situation), situation)
     if isinstance(exc, InterpolationResolutionError):
         from .interpolations import unresolved
 
@@ -163,10 +163,14 @@ def _omegaconf(
     )
 
 
-def _missing(key: str, origin: Any) -> UserError:
-    from .tree import dotted_keys, expectation
+def _missing(key: str, origin: Any, situation: Situation) -> UserError:
+    from .tree import dotted_keys, expectation, option_class
 
-    info = dotted_keys().get(key)
+    group, _, rest = key.partition(".")
+    names = [source.path.stem for source in situation.sources if source.package == group]
+    options = filter(None, (option_class(group, name) for name in reversed(names)))
+    fields = (option.model_fields.get(rest) for option in options)  # of the one that is chosen
+    info = next(filter(None, fields), None) or dotted_keys().get(key)
     means = f": {info.description}" if info and info.description else ""
     takes = f" ({expectation(info)})" if info else ""
     return UserError(

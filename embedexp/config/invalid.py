@@ -37,13 +37,17 @@ def invalid(
         return _missing(dotted, info, place, situation)
     if kind.startswith("union_tag"):
         group = dotted.split(".")[0]
+        key = dotted if dotted.endswith(f".{group}") else group  # in a mixture, or on its own
         tag = given.get("name") if isinstance(given, dict) else given
-        near = closest(str(tag), tree.classes(group))
-        names = ", ".join(tree.classes(group))
+        # Not all options of a group may stand in another one: a mixture is no source of one.
+        tags = str(error.get("ctx", {}).get("expected_tags", ""))
+        allowed = [name for name in tree.classes(group) if not tags or f"'{name}'" in tags]
+        near = closest(str(tag), allowed)
+        names = ", ".join(allowed)
         hint = (
             f"did you mean {' or '.join(near)}? it is one of {names}" if near else f"one of {names}"
         )
-        return UserError(f"{group}.name={shorten(tag, 40)} is no option", where=place, hint=hint)
+        return UserError(f"{key}.name={shorten(tag, 40)} is no option", where=place, hint=hint)
     if info is None:
         return UserError(f"{dotted}: {error['msg']}{more}", where=place)
     return _wrong_value(dotted, info, error, place, more)

@@ -211,7 +211,7 @@ def matryoshka_widths_fit(config: Config) -> Problem | None:
     if not widths or len(set(widths)) < len(widths):
         return Problem(
             f"loss.matryoshka.widths={widths} must be distinct and at least one",
-            f"set loss.matryoshka.widths={sorted(set(widths), reverse=True) or None}",
+            f"set loss.matryoshka.widths={sorted(set(widths), reverse=True) or 'null'}",
         )
     if weights is not None and len(weights) != len(widths):
         return Problem(

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from .errors import UserError
 from .model_checks import data_tasks
 from .problems import Problem, Rule, rule, warning
+from .schema.loss import Angle, CoSENT, EmbeddingLoss
 from .schema.negatives import Dynamic
 
 if TYPE_CHECKING:
@@ -95,6 +96,46 @@ def sub_batches_fit_the_tasks(config: Config) -> Problem | None:
     return None
 
 
+@rule("data", "batching")
+def sampling_has_sizes(config: Config) -> Problem | None:
+    """Languages count where there is a temperature, and data that say which they are in."""
+    sampling = getattr(config.batching, "sampling", None)
+    if sampling is None or sampling.by != "language":
+        return None
+    if sampling.temperature is None:
+        return Problem(
+            "batching.sampling.by=language has no effect without batching.sampling.temperature",
+            "set batching.sampling.temperature=0.3, or batching.sampling.by=dataset",
+        )
+    parts = config.data.sources.values() if config.data.name == "mixture" else ()
+    if any(part.language for part in parts):
+        return None
+    return Problem(
+        f"batching.sampling.by=language, but data={config.data.name} says of no dataset "
+        "which language it is in",
+        "use data=mixture with data.sources.NAME.language, or batching.sampling.by=dataset",
+    )
+
+
+@rule("negatives", "batching", "loss")
+def batches_hold_something_to_compare(config: Config) -> Problem | None:
+    """The loss of a single example without hard negatives is 0, whatever the model."""
+    loss, batching = config.loss, config.batching
+    if config.stage.name != "contrastive" or not isinstance(loss, EmbeddingLoss):
+        return None
+    ranked = isinstance(loss, CoSENT | Angle)
+    sizes = getattr(batching, "sizes", None)
+    by_task = {"": batching.size} if sizes is None else sizes.model_dump()
+    for task, size in by_task.items():
+        if size == 1 and (config.negatives.name == "none" or ranked or task == "sts"):
+            key = f"batching.sizes.{task}" if task else "batching.size"
+            return Problem(
+                f"{key}=1 leaves an example nothing to be compared with",
+                f"set {key}=2 or more" + ("" if ranked or task == "sts" else ", or give negatives"),
+            )
+    return None
+
+
 @rule("optimizer", "training")
 def warmup_ends(config: Config) -> Problem | None:
     """The peak learning rate must be reached."""
@@ -152,6 +193,8 @@ RULES: tuple[Rule, ...] = (
     candidates_can_take_turns,
     several_tasks_need_their_losses,
     sub_batches_fit_the_tasks,
+    sampling_has_sizes,
+    batches_hold_something_to_compare,
     warmup_ends,
 )
 COUNTING_RULES: tuple[Rule, ...] = (batches_can_be_filled,)

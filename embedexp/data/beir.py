@@ -13,11 +13,12 @@ from .lines import read_lines
 from .rows import BadRowError, Reader, Row, bad_row
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Iterator
 
     from embedexp.config.schema.data import Beir
 
     from .dataset import Corpus
+    from .rows import Wanted
 
 COLUMNS = Columns(
     query="query",
@@ -49,7 +50,7 @@ def reader(option: Beir) -> Reader:
     """The judgements, numbered by their line in the file of the split."""
     corpus, queries, judgements = _files(option)
 
-    def rows(wanted: Collection[str] | None) -> Iterator[Row]:
+    def rows(wanted: Wanted | None) -> Iterator[Row]:
         del wanted
         judged = [row for row in _judgements(judgements) if row[3] is None or row[3] > 0]
         asked = _texts(queries, {query for _, query, _, score in judged if score is not None})

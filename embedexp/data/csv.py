@@ -11,12 +11,13 @@ from . import files, reading
 from .rows import BadRowError, Reader, Row, bad_row
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Iterator
     from pathlib import Path
 
     from embedexp.config.schema.data import Csv
 
     from .dataset import Corpus
+    from .rows import Wanted
 
 TABLES = files.Format((".csv", ".tsv"), "a CSV file", "data=csv reads .csv and .tsv")
 LONGEST_CELL = 1 << 24  # characters: a longer one is a quotation mark that nothing closes
@@ -34,11 +35,13 @@ def load(option: Csv, cache_dir: str | Path | None = None) -> Corpus:
 def reader(option: Csv) -> Reader:
     """The lines, file by file, each numbered by the line that it begins on.
 
-    Cells in quotation marks may hold line ends, delimiters and doubled quotation marks.
+    With `quoted`, cells in quotation marks may hold line ends, delimiters and doubled quotation
+    marks; a mark that closes no cell, or is never closed, is an error, for the lines up to the next
+    mark would be taken for one cell.
     """
     paths = _paths(option)
 
-    def rows(wanted: Collection[str] | None) -> Iterator[Row]:
+    def rows(wanted: Wanted | None) -> Iterator[Row]:
         del wanted  # a line is read whole
         for path in paths:
             yield from _rows(path, option)
@@ -108,7 +111,9 @@ def _cells(path: Path, option: Csv) -> Iterator[tuple[int, list[str]]]:
     tabs = path.name.removesuffix(".gz").removesuffix(".zst").endswith(".tsv")
     delimiter = option.delimiter or ("\t" if tabs else ",")
     with files.opened(path) as stream:
-        records = csv.reader(_decoded(stream), delimiter=delimiter)
+        quoting = csv.QUOTE_MINIMAL if option.quoted else csv.QUOTE_NONE
+        lines = _decoded(stream)
+        records = csv.reader(lines, delimiter=delimiter, quoting=quoting, strict=option.quoted)
         limit = csv.field_size_limit()
         while True:
             begun = records.line_num + 1
@@ -117,14 +122,26 @@ def _cells(path: Path, option: Csv) -> Iterator[tuple[int, list[str]]]:
             try:
                 cells = next(records, None)
             except csv.Error as error:
-                hint = "a quotation mark may be open, or line ends may be those of old Macs"
-                raise bad_row(str(path), begun, str(error), hint) from None
+                raise bad_row(str(path), begun, *_explained(error, option)) from None
             finally:
                 csv.field_size_limit(limit)
             if cells is None:
                 return
             if cells:
                 yield begun, cells
+
+
+def _explained(error: csv.Error, option: Csv) -> tuple[str, str]:
+    """What is wrong with a line, and what to do."""
+    if not option.quoted:
+        return str(error), "line ends may be those of old Macs"
+    hint = "double it within quoted cells; if no cell is quoted, set data.quoted=false"
+    text = str(error)
+    if "expected after" in text:
+        return "a quotation mark within a cell, or one that opens no cell", hint
+    if "unexpected end" in text:
+        return "a quotation mark that nothing closes", hint
+    return text, "a quotation mark may be open, or line ends may be those of old Macs"
 
 
 def _decoded(stream: Any) -> Iterator[str]:

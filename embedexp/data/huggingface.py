@@ -14,11 +14,12 @@ from .parquet import fields_of
 from .rows import Reader, Row
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Iterator
 
     from embedexp.config.schema.data import HuggingFace
 
     from .dataset import Corpus
+    from .rows import Wanted
 
 BATCH = 1024  # rows turned into Python's values at a time
 
@@ -38,8 +39,10 @@ def reader(option: HuggingFace) -> Reader:
     saved = _folder(option)
     dataset = _saved(saved, option) if saved else _of_the_hub(option)
 
-    def rows(wanted: Collection[str] | None) -> Iterator[Row]:
-        names = [n for n in dataset.column_names if wanted is None or n in wanted]
+    def rows(wanted: Wanted | None) -> Iterator[Row]:
+        there = dataset.column_names
+        kept = there if wanted is None else wanted(there)
+        names = [name for name in there if name in kept]
         chosen = dataset.select_columns(names).with_format("arrow")
         labels = {
             name: feature.names

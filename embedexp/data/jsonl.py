@@ -9,12 +9,13 @@ from .lines import JSON_LINES, read_lines
 from .rows import Reader, Row
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Iterator
     from pathlib import Path
 
     from embedexp.config.schema.data import Jsonl
 
     from .dataset import Corpus
+    from .rows import Wanted
 
 
 def load(option: Jsonl, cache_dir: str | Path | None = None) -> Corpus:
@@ -30,7 +31,7 @@ def reader(option: Jsonl) -> Reader:
     """The lines, file by file; blank ones are passed over."""
     paths = files.existing(option.path, "data.path", JSON_LINES)
 
-    def rows(wanted: Collection[str] | None) -> Iterator[Row]:
+    def rows(wanted: Wanted | None) -> Iterator[Row]:
         del wanted  # a line is read whole
         for path in paths:
             name = str(path)

@@ -10,7 +10,7 @@ from embedexp.config.errors import nearest, shorten
 from .rows import BadRowError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Collection, Iterator, Sequence
 
     from embedexp.config.schema.data import Columns
 
@@ -57,6 +57,21 @@ def resolve(columns: Columns, there: Sequence[str]) -> Names:
         MissingColumnError: one is missing that has no `?` behind its name.
     """
     return _Resolver(columns, there).names()
+
+
+def wanted(columns: Columns, there: Sequence[str]) -> Collection[str]:
+    """Which of a file's columns have to be read, so that `resolve` finds the same in them alone.
+
+    All of them where positions count, which leaving one out would shift, and where one is missing,
+    which the rows then tell.
+    """
+    values = columns.model_dump().values()
+    if any(isinstance(value, int) for value in values):
+        return there
+    try:
+        return resolve(columns, there).wanted()
+    except MissingColumnError:
+        return there
 
 
 def patterns_optional(columns: Columns) -> Columns:

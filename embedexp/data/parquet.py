@@ -10,12 +10,13 @@ from . import files, reading
 from .rows import Reader, Row
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Iterator
     from pathlib import Path
 
     from embedexp.config.schema.data import Parquet
 
     from .dataset import Corpus
+    from .rows import Wanted
 
 PARQUET = files.Format(
     (".parquet", ".pq"), "a Parquet file", "data=parquet reads .parquet; others are jsonl and csv"
@@ -37,11 +38,12 @@ def reader(option: Parquet) -> Reader:
     paths = _paths(option)
     first = _opened(paths[0])
 
-    def rows(wanted: Collection[str] | None) -> Iterator[Row]:
+    def rows(wanted: Wanted | None) -> Iterator[Row]:
         for path in paths:
             file = _opened(path)
             there = file.schema_arrow.names
-            names = [name for name in there if wanted is None or name in wanted]
+            kept = there if wanted is None else wanted(there)
+            names = [name for name in there if name in kept]
             number, name = 0, str(path)
             try:
                 for batch in file.iter_batches(BATCH, columns=names):
@@ -116,4 +118,8 @@ def _opened(path: Path) -> Any:
 
 def _damaged(path: Path, error: Exception) -> UserError:
     first = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-    return UserError(f"{path.name} cannot be read as Parquet ({first})", where=f"in {path}")
+    return UserError(
+        f"{path.name} cannot be read as Parquet ({first})",
+        where=f"in {path}",
+        hint="copy or download it again",
+    )

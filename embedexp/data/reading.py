@@ -18,7 +18,7 @@ from .columns import ExampleStore, select
 from .dataset import Corpus
 from .hashing import stable_hash
 from .holdout import hold_out
-from .mapping import MissingColumnError, Names, patterns_optional, resolve
+from .mapping import MissingColumnError, Names, patterns_optional, resolve, wanted
 from .rows import BadRowError, Row, bad_row
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-FORMAT = 1  # raise when the same rows become other examples: what the cache holds is then renewed
+FORMAT = 2  # raise when the same rows become other examples: what the cache holds is then renewed
 
 
 def load(
@@ -78,7 +78,7 @@ def read(
 
 def _reading(option: Rows) -> list[Any]:
     """What else decides how the bytes of a file become rows."""
-    return [getattr(option, name, None) for name in ("delimiter", "header")]
+    return [getattr(option, name, None) for name in ("delimiter", "header", "quoted")]
 
 
 class _Reading:
@@ -165,15 +165,14 @@ class _Reading:
 
     def _rows(self) -> Iterator[tuple[Any, Names]]:
         """The rows that can be read, each with the names of its columns."""
-        wanted = None
         if self.reader.columns is not None:
             try:
-                wanted = resolve(self.columns, self.reader.columns).wanted()
+                resolve(self.columns, self.reader.columns)
             except MissingColumnError as fault:
                 raise UserError(
                     f"{self.reader.name}: {fault.detail}", hint=fault.hint or "mend data.columns"
                 ) from None
-        for row in self.reader.rows(wanted):
+        for row in self.reader.rows(lambda there: wanted(self.columns, there)):
             self.row = row
             self.bad.rows += 1
             try:
@@ -208,5 +207,5 @@ class _Reading:
     def _close(self, count: int, what: str) -> None:
         self.lines = self.bad.close()
         if not count:
-            where = f"in {self.row.file}" if self.row.file else None
+            where = "; ".join(self.lines) or (f"in {self.row.file}" if self.row.file else None)
             raise UserError(f"{self.reader.name} has no {what}", where=where)

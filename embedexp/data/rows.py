@@ -10,6 +10,8 @@ from embedexp.config.errors import UserError
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Sequence
 
+    Wanted = Callable[[Sequence[str]], Collection[str]]
+
 
 class BadRowError(Exception):
     """A row that cannot be used: the kind of reason, in words for many rows, and the details."""
@@ -31,12 +33,13 @@ class Reader(NamedTuple):
     """A source of rows.
 
     `columns` are the names of its columns, or None where only the rows tell. `rows` reads them; it
-    may leave out columns that are not among those given (None: all are wanted). `unit` is what the
-    numbers of the rows count: lines or rows. Where `all_text`, numbers are written as text.
+    may leave out columns that are not among those wanted of the ones in a file (None: all are).
+    `unit` is what the numbers of the rows count: lines or rows. Where `all_text`, numbers are
+    written as text.
     """
 
     name: str
-    rows: Callable[[Collection[str] | None], Iterator[Row]]
+    rows: Callable[[Wanted | None], Iterator[Row]]
     columns: Sequence[str] | None = None
     unit: str = "line"
     all_text: bool = False

@@ -10,7 +10,7 @@ import numpy as np
 from embedexp.config.errors import UserError
 
 from .forbidden import as_columns
-from .search import Tile, dots
+from .search import RESCORED, Tile, dots
 from .vectors import Normalised, Subset
 
 if TYPE_CHECKING:
@@ -125,22 +125,40 @@ def _ranks(
         block = np.asarray(queries[rows], np.float32)
         own = scores[rows] = dots(block, np.asarray(documents[rows], np.float32))
         lengths = np.sqrt(dots(block, block))
+        parts = [
+            slice(low, min(len(block), low + tile.queries))
+            for low in range(0, len(block), tile.queries)
+        ]
+        lists = [barred.rows(slice(part.start + begin, part.stop + begin)) for part in parts]
         for start in range(0, len(first), tile.documents):
             numbers = first[start : start + tile.documents]
             vectors = np.asarray(documents[numbers], np.float32)
             error = (d + 2) * 2.0**-24 * 1.01 * lengths * np.sqrt(dots(vectors, vectors).max())
-            for low in range(0, len(block), tile.queries):
-                part = slice(low, min(len(block), low + tile.queries))
+            for part, theirs in zip(parts, lists, strict=True):
                 found = block[part] @ vectors.T
-                at, columns = np.nonzero(found >= (own[part] - error[part])[:, None])
-                # Few: what is nearer than the own document, or too near to call.
-                at = at + low
-                exact = dots(block[at], vectors[columns])
-                nearer = exact > own[at]
-                at, columns = at[nearer], columns[nearer]
-                counted = ~barred.contains(at + begin, numbers[columns])
-                ranks[rows] += np.bincount(at[counted], minlength=len(block))
+                found[theirs.within(numbers)] = -np.inf
+                # All but few are surely nearer than the own document, or surely not; a pair that
+                # fits badly has most of the shard before it, so that these are only counted.
+                high, low = _around(own[part], error[part])
+                nearer = found > high[:, None]
+                ranks[part.start + begin : part.stop + begin] += np.count_nonzero(nearer, 1)
+                at, columns = np.nonzero((found >= low[:, None]) & ~nearer)
+                step = max(1, RESCORED // d)
+                for piece in range(0, len(at), step):
+                    row = at[piece : piece + step] + part.start
+                    exact = dots(block[row], vectors[columns[piece : piece + step]])
+                    counted = np.bincount(row[exact > own[row]], minlength=len(block))
+                    ranks[rows] += counted
     return ranks, scores
+
+
+def _around(
+    own: NDArray[np.float64], error: NDArray[np.float64]
+) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    """Scores in float32 above and below which one is surely nearer, and surely not, than `own`."""
+    high, low = (own + error).astype(np.float32), (own - error).astype(np.float32)
+    # A step outwards, since rounding to float32 may have gone inwards.
+    return np.nextafter(high, np.float32(np.inf)), np.nextafter(low, np.float32(-np.inf))
 
 
 class _Barred:
@@ -153,27 +171,81 @@ class _Barred:
         self.query_keys, self.document_keys = query_keys, document_keys
         n = len(query_keys)
         # Documents as numbers: equal ones, by their first key, have the same.
-        _, same = np.unique(
+        _, self.same = np.unique(
             np.where(document_keys[:, 0] < 0, -1 - np.arange(n), document_keys[:, 0]),
             return_inverse=True,
         )
-        _, query = np.unique(query_keys[:, 0], return_inverse=True)
-        self.same, self.query, self.width = same, query, n
-        self.pairs = np.unique(query.astype(np.int64) * n + same)
+        _, self.query = np.unique(query_keys[:, 0], return_inverse=True)
+        pairs = np.unique(self.query.astype(np.int64) * n + self.same)
+        self.owners, self.positives = np.divmod(pairs, n)
 
-    def contains(
-        self, queries: NDArray[np.int64], documents: NDArray[np.int64]
-    ) -> NDArray[np.bool_]:
-        """Whether each document is a positive of the query, equal to one, or its sibling."""
-        wanted = self.query[queries].astype(np.int64) * self.width + self.same[documents]
-        at = np.searchsorted(self.pairs, wanted).clip(max=len(self.pairs) - 1)
-        found = self.pairs[at] == wanted
+    def rows(self, index: slice) -> _BarredRows:
+        """Those of the queries of a slice, numbered from its start."""
+        query, row = np.unique(self.query[index], return_inverse=True)
+        low = np.searchsorted(self.owners, query, "left")
+        counts = np.searchsorted(self.owners, query, "right") - low
+        owners, places = _spread(low, counts)
+        # Equal queries have the same positives, which may be many: they are listed once.
+        listed = _BarredRows(self, [_Listed(self.same, owners, self.positives[places], row)])
+        every = np.arange(len(row))
         for c in range(self.document_keys.shape[1]):
-            theirs = self.document_keys[documents, c]
-            found |= (theirs >= 0) & (theirs == self.document_keys[queries, c])
+            keys = self.document_keys[:, c]
+            sides = [keys[index]]
             if self.comparable and c < self.query_keys.shape[1]:
-                found |= (theirs >= 0) & (theirs == self.query_keys[queries, c])
-        return np.asarray(found)
+                sides.append(self.query_keys[index, c])
+            for side in sides:
+                there = np.flatnonzero(side >= 0)
+                listed.lists.append(_Listed(keys, there, side[there], every))
+        return listed
+
+
+@dataclass(frozen=True)
+class _Listed:
+    """Keys of all documents `[n]`, and those that groups of queries must not meet.
+
+    Group `owners[i]` must not meet `barred[i]`; `group [q]` is that of each query.
+    """
+
+    keys: NDArray[np.int64]
+    owners: NDArray[np.int64]
+    barred: NDArray[np.int64]
+    group: NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class _BarredRows:
+    """What some queries must not meet."""
+
+    barred: _Barred
+    lists: list[_Listed]
+
+    def within(self, documents: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Barred pairs among some documents: queries, and places in `documents`."""
+        rows, found = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
+        for listed in self.lists:
+            keys = listed.keys[documents]
+            order = keys.argsort(kind="stable")
+            keys = keys[order]
+            low = np.searchsorted(keys, listed.barred, "left")
+            which, places = _spread(low, np.searchsorted(keys, listed.barred, "right") - low)
+            owner, place = listed.owners[which], order[places]
+            # From groups of queries to queries.
+            by_group = listed.group.argsort(kind="stable")
+            grouped = listed.group[by_group]
+            low = np.searchsorted(grouped, owner, "left")
+            which, members = _spread(low, np.searchsorted(grouped, owner, "right") - low)
+            rows.append(by_group[members])
+            found.append(place[which])
+        return np.concatenate(rows), np.concatenate(found)
+
+
+def _spread(
+    low: NDArray[np.int64], counts: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """For each range of `counts[i]` numbers from `low[i]` on: i and the number, one by one."""
+    which = np.repeat(np.arange(len(low)), counts)
+    inner = np.arange(len(which)) - np.repeat(counts.cumsum() - counts, counts)
+    return which, low[which] + inner
 
 
 def _first_of_each(keys: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol, Self
 
 import numpy as np
 
@@ -14,6 +14,24 @@ if TYPE_CHECKING:
 
 NO_KEY = -1
 """A key that agrees with none."""
+
+
+class Bars(Protocol):
+    """One reason for which queries must not meet documents, both by number."""
+
+    def rows(self, start: int, stop: int) -> Self:
+        """The same for the queries from `start` to `stop`, numbered from there."""
+
+    def documents(self, index: NDArray[np.int64]) -> Self:
+        """The same for some of the documents, in rising order, numbered anew."""
+
+    def within(self, start: int, stop: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Pairs of queries and documents from `start` to `stop`, these as places from `start`."""
+
+    def contains(
+        self, queries: NDArray[np.int64], documents: NDArray[np.int64]
+    ) -> NDArray[np.bool_]:
+        """Whether each pair is among them, `[p]`."""
 
 
 @dataclass(frozen=True)
@@ -27,44 +45,59 @@ class Column:
     queries: NDArray[np.int64]
     barred: NDArray[np.int64]
 
+    def rows(self, start: int, stop: int) -> Column:
+        """See `Bars.rows`."""
+        low, high = np.searchsorted(self.queries, [start, stop])
+        return Column(self.keys, self.queries[low:high] - start, self.barred[low:high])
+
+    def documents(self, index: NDArray[np.int64]) -> Column:
+        """See `Bars.documents`."""
+        return Column(self.keys[index], self.queries, self.barred)
+
+    def within(self, start: int, stop: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """See `Bars.within`."""
+        keys = self.keys[start:stop]
+        order = keys.argsort(kind="stable")
+        which, places = matches(keys[order], self.barred)
+        return self.queries[which], order[places]
+
+    def contains(
+        self, queries: NDArray[np.int64], documents: NDArray[np.int64]
+    ) -> NDArray[np.bool_]:
+        """See `Bars.contains`."""
+        known, place = np.unique(self.barred, return_inverse=True)
+        if not len(known):
+            return np.zeros(len(queries), np.bool_)
+        at = np.searchsorted(known, self.keys[documents]).clip(max=len(known) - 1)
+        same = known[at] == self.keys[documents]
+        pairs = np.unique(self.queries * len(known) + place)
+        wanted = queries * len(known) + at
+        spot = np.searchsorted(pairs, wanted).clip(max=len(pairs) - 1)
+        return np.asarray(same & (pairs[spot] == wanted))
+
 
 @dataclass(frozen=True)
 class Forbidden:
-    """Pairs of a query and a document that agree in the key of any column."""
+    """Pairs of a query and a document that must not meet, for any of several reasons."""
 
-    columns: tuple[Column, ...]
+    columns: tuple[Bars, ...]
 
     def rows(self, index: slice) -> Forbidden:
         """The same for the queries of a slice, numbered from its start."""
-        start, stop = index.start, index.stop
-        parts = []
-        for column in self.columns:
-            low, high = np.searchsorted(column.queries, [start, stop])
-            queries = column.queries[low:high] - start
-            parts.append(Column(column.keys, queries, column.barred[low:high]))
-        return Forbidden(tuple(parts))
+        return Forbidden(tuple(column.rows(index.start, index.stop) for column in self.columns))
 
     def documents(self, index: NDArray[np.int64]) -> Forbidden:
-        """The same for some of the documents, numbered anew."""
-        return Forbidden(tuple(Column(c.keys[index], c.queries, c.barred) for c in self.columns))
+        """The same for some of the documents, in rising order, numbered anew."""
+        return Forbidden(tuple(column.documents(index) for column in self.columns))
 
     def within(self, index: slice) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Forbidden pairs among the documents of a slice: queries and places in the slice."""
-        found_rows, found_places = [], []
-        for column in self.columns:
-            keys = column.keys[index]
-            order = keys.argsort(kind="stable")
-            keys = keys[order]
-            low = np.searchsorted(keys, column.barred, "left")
-            counts = np.searchsorted(keys, column.barred, "right") - low
-            hit = np.flatnonzero(counts)
-            low, counts = low[hit], counts[hit]
-            inner = np.arange(counts.sum()) - np.repeat(counts.cumsum() - counts, counts)
-            found_rows.append(np.repeat(column.queries[hit], counts))
-            found_places.append(order[np.repeat(low, counts) + inner])
-        if not found_rows:
-            return np.empty(0, np.int64), np.empty(0, np.int64)
-        return np.concatenate(found_rows), np.concatenate(found_places)
+        found = [column.within(index.start, index.stop) for column in self.columns]
+        empty = np.empty(0, np.int64)
+        return (
+            np.concatenate([empty, *(rows for rows, _ in found)]),
+            np.concatenate([empty, *(places for _, places in found)]),
+        )
 
     def contains(
         self, queries: NDArray[np.int64], documents: NDArray[np.int64]
@@ -72,16 +105,19 @@ class Forbidden:
         """Whether each pair is forbidden, `[p]`."""
         result = np.zeros(len(queries), np.bool_)
         for column in self.columns:
-            known, place = np.unique(column.barred, return_inverse=True)
-            if not len(known):
-                continue
-            at = np.searchsorted(known, column.keys[documents]).clip(max=len(known) - 1)
-            same = known[at] == column.keys[documents]
-            pairs = np.unique(column.queries * len(known) + place)
-            wanted = queries * len(known) + at
-            spot = np.searchsorted(pairs, wanted).clip(max=len(pairs) - 1)
-            result |= same & (pairs[spot] == wanted)
+            result |= column.contains(queries, documents)
         return result
+
+
+def matches(
+    ordered: NDArray[np.int64], wanted: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """All pairs of a place in `wanted` and one in `ordered` (rising) where both are equal."""
+    low = np.searchsorted(ordered, wanted, "left")
+    counts = np.searchsorted(ordered, wanted, "right") - low
+    which = np.repeat(np.arange(len(wanted)), counts)
+    inner = np.arange(len(which)) - np.repeat(counts.cumsum() - counts, counts)
+    return which, low[which] + inner
 
 
 def forbid(

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import torch
 from torch import nn
+from torch.distributed.tensor import DTensor
 
 import embedexp
 from embedexp import batching, loss
@@ -156,16 +157,20 @@ def take(
     return objective.step(batch, step)
 
 
-def gradients(module: nn.Module) -> dict[str, torch.Tensor]:
-    """The gradient of every trained parameter; all must have one."""
+def gradients(module: nn.Module, *, whole: bool = True) -> dict[str, torch.Tensor]:
+    """The gradient of every trained parameter; all must have one.
+
+    Of gradients in shards, the whole, or this rank's rows.
+    """
     found = {}
     for name, parameter in module.named_parameters():
         if parameter.requires_grad:
-            assert parameter.grad is not None, f"{name} has no gradient"
             gradient = parameter.grad
-            found[name] = (
-                gradient.full_tensor() if hasattr(gradient, "full_tensor") else gradient
-            ).clone()
+            assert gradient is not None, f"{name} has no gradient"
+            if isinstance(gradient, DTensor):
+                assert all(place.is_shard(0) for place in gradient.placements)
+                gradient = gradient.full_tensor() if whole else gradient.to_local()
+            found[name] = gradient.clone()
     return found
 
 

@@ -38,8 +38,12 @@ class Ranks:
         if not self._workers:
             self._start()
         pipes = [pipe for _, pipe in self._workers]
-        for pipe in pipes:
-            pipe.send((function, arguments))
+        try:
+            for pipe in pipes:
+                pipe.send((function, arguments))
+        except OSError:
+            self.stop()
+            raise AssertionError("a rank died before it was asked") from None
         answers = {}
         while len(answers) < self.world:
             waiting = [pipe for rank, pipe in enumerate(pipes) if rank not in answers]
@@ -82,7 +86,7 @@ def _answer(pipe, pipes):
     rank = pipes.index(pipe)
     try:
         return rank, *pipe.recv()
-    except EOFError:
+    except (EOFError, OSError):
         return rank, None, f"rank {rank} died"
 
 

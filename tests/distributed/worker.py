@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import gc
 from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
 from torch.distributed.device_mesh import init_device_mesh
 from torch.nn.parallel import DistributedDataParallel
@@ -59,7 +59,10 @@ class Collectives(TorchDispatchMode):
 
 @dataclass(frozen=True)
 class Taken:
-    """What a step left: its loss, the terms and the gradients; and its collective operations."""
+    """What a step left: its loss, the terms and the gradients; and its collective operations.
+
+    Of gradients in shards, a rank has its own rows.
+    """
 
     loss: Any
     terms: dict
@@ -78,10 +81,7 @@ def of_ranks(rank, world, case, kind):
         strategy.shard(objective, objective.embedder, mesh)
     with Collectives() as collectives:
         output = take(objective, case.batch(rank, world), model=model)
-    found = _taken(output, objective, collectives.counts)
-    del model, objective
-    gc.collect()  # a replica's hooks keep it alive
-    return found
+    return _taken(output, objective, collectives.counts)
 
 
 def alone(case):
@@ -92,8 +92,16 @@ def alone(case):
 
 def _taken(output, objective, counts):
     numbers = {name: term.numpy() for name, term in output.terms.items()}
-    found = {name: value.numpy() for name, value in gradients(objective).items()}
+    found = {name: value.numpy() for name, value in gradients(objective, whole=False).items()}
     return Taken(output.loss.numpy(), numbers, found, dict(counts))
+
+
+def _whole(every, kind):
+    """The gradients of each rank."""
+    if kind == "ddp":
+        return [found.gradients for found in every]
+    names = every[0].gradients
+    return [{name: np.concatenate([x.gradients[name] for x in every]) for name in names}]
 
 
 def compare(ranks, case, way):
@@ -108,9 +116,11 @@ def compare(ranks, case, way):
         close = {"atol": EXACT, "rtol": EXACT}
         torch.testing.assert_close(found.loss, expected.loss, **close)
         torch.testing.assert_close(found.terms, expected.terms, **close)
-        assert_equal_gradients(
-            *({k: torch.from_numpy(v) for k, v in x.gradients.items()} for x in (found, expected)),
-            EXACT,
-        )
         assert found.collectives == every[0].collectives
+    for whole in _whole(every, way.kind):
+        assert_equal_gradients(_tensors(whole), _tensors(expected.gradients), EXACT)
     return every[0].collectives
+
+
+def _tensors(arrays):
+    return {name: torch.from_numpy(array) for name, array in arrays.items()}

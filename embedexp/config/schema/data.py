@@ -88,6 +88,9 @@ class Csv(MappedRows):
         "between cells; null takes a tab for .tsv, else a comma", min_length=1, max_length=1
     )
     header: bool = field("the first line names the columns; else they have only positions")
+    quoted: bool = field(
+        "quotation marks may enclose a cell, with line ends and delimiters in it; else they are text"
+    )
 
 
 class Parquet(MappedRows):

@@ -187,6 +187,17 @@ def test_like_lengths_meet_in_bucketed_batches(name):
     assert spread(plans(**ARRANGED["both"])[name]) < spread(mixed) / 4
 
 
+def test_a_small_dataset_does_not_meet_itself_in_bucketed_batches():
+    small = source("small", "retrieval", 300, 1.0, 10**6, 10**6)
+    plan = plans(sources=[small], bucketed=True)["homogeneous"]
+    steps = range(2 * batches_per_window(SIZE))
+    batches = [plan(step)[0].examples for step in steps]
+    # Only a batch between two epochs of a window can hold an example of each.
+    assert sum(len(set(batch.tolist())) < SIZE for batch in batches) <= len(steps) * SIZE // 300
+    spread = np.mean([np.ptp(small.lengths[batch]) for batch in batches])
+    assert spread < 0.5 * np.ptp(small.lengths)
+
+
 def test_a_batch_that_mixes_datasets_is_short_in_all_of_them():
     plan = plans(bucketed=True)["heterogeneous"]
     means = []

@@ -145,6 +145,28 @@ CONTRADICTIONS: list[tuple[list[str], str, list[str]]] = [
         "embedding.alpha=2.0 has no effect",
         ["embedding=moee", "routing=moe", "embedding.source=sum", "embedding.alpha=2"],
     ),
+    (["batching.size=1"], "nothing to be compared with", ["batching.size=2"]),
+    (["loss=cosent", "batching.size=1"], "nothing to be compared", ["batching.size=2"]),
+    (
+        ["loss=task_aware", "batching=one_task_per_rank", "batching.sizes.sts=1"],
+        "batching.sizes.sts=1 leaves",
+        ["loss=task_aware", "batching=one_task_per_rank"],
+    ),
+    (
+        ["batching.sampling.by=language"],
+        "no effect without batching.sampling.temperature",
+        ["batching.sampling.by=dataset"],
+    ),
+    (
+        ["batching.sampling.by=language", "batching.sampling.temperature=0.3"],
+        "says of no dataset which language",
+        ["batching.sampling.temperature=0.3"],
+    ),
+    (
+        ["loss.matryoshka.widths=[]"],
+        "at least one",
+        ["loss.matryoshka.widths=null"],
+    ),
     (["backbone.source=./no/such/folder"], "does not exist", []),
     (["stage=merge"], "merge=none", []),
     (["stage=evaluate", "stage.model=./nowhere"], "does not exist", []),

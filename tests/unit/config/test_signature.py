@@ -106,7 +106,7 @@ def test_groups_that_the_stage_does_not_use_do_not_count() -> None:
 def test_the_content_of_files_counts_and_their_place_does_not(tmp_path: Path) -> None:
     def signed(name: str, text: str) -> str:
         (tmp_path / name).write_text(text)
-        lines = [f"data.path={tmp_path / name}", "data.holdout=0", "batching.size=1"]
+        lines = [f"data.path={tmp_path / name}", "data.holdout=0", "batching.size=2"]
         return compose(["data=jsonl", *lines]).signature
 
     text = json.dumps({"query": "a", "positive": "b"}) + "\n"

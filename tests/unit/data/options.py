@@ -72,6 +72,7 @@ def jsonl(path: Any, *, task: Any = "retrieval", **changes: Any) -> Jsonl:
 
 def csv(path: Any, *, delimiter: Any = None, header: bool = True, **changes: Any) -> Csv:
     own = {"delimiter": delimiter, "header": header, "task": changes.pop("task", "retrieval")}
+    own["quoted"] = changes.pop("quoted", True)
     return mapped(Csv, changes, name="csv", path=str(path), **own)
 
 

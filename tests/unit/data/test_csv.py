@@ -104,6 +104,25 @@ def test_a_quotation_mark_that_nothing_closes_is_refused(write, monkeypatch):
     assert csv.field_size_limit() == 131072  # the interpreter's own, as it was
 
 
+@pytest.mark.parametrize(
+    ("line", "fault"),
+    [
+        ('q50\t"never closed', "line 51: a quotation mark that nothing closes"),
+        ('"hello" he said\tp50', "line 51: a quotation mark within a cell"),
+        ('"q50\tp50\nq51 "x"\tp51', "line 51: a quotation mark within a cell"),
+    ],
+)
+def test_a_stray_quotation_mark_swallows_no_lines(write, line, fault):
+    before, after = ("".join(f"q{n}\tp{n}\n" for n in part) for part in (range(1, 50), range(60, 99)))
+    path = write(f"query\tpositive\n{before}{line}\n{after}", "pairs.tsv")
+    with pytest.raises(UserError, match=fault) as refusal:
+        data.load(options.csv(path))
+    assert "data.quoted=false" in refusal.value.hint
+    (train,) = data.load(options.csv(path, quoted=False)).train
+    assert len(train) == 49 + 39 + 1 + line.count("\n")
+    assert line.split("\n")[0].split("\t")[0] in train.queries
+
+
 def test_headers_that_cannot_be_told_apart_and_empty_files_are_refused(write):
     with pytest.raises(UserError, match='two columns are called "query"'):
         data.load(options.csv(write("query,query\na,b\n")))

@@ -132,3 +132,10 @@ def test_describing_and_signing_do_not_import_the_library(saved):
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
     )
     assert done.stdout.strip() == "[]"
+
+
+def test_positions_count_all_columns(saved):
+    folder = saved(id=[1], a=["q"], b=["p"], c=["n"])
+    option = options.huggingface(folder, query=2, positive=3, negatives=4)
+    (train,) = data.load(option).train
+    assert (train.queries[0], train.positives[0], list(train.negatives[0])) == ("q", "p", ["n"])

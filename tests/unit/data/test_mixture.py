@@ -228,6 +228,8 @@ WORDS = "+data.sources.a={data: {name: builtin}"  # to be closed
         (["+data.sources.a={data: {name: jsonl, path: x.jsonl}}"], "data.sources.a.data.path"),
         (["+data.sources.a={data: {name: jsonl}}"], "data.sources.a.data.path has no value yet"),
         (["+data.sources.a={data: {name: jsnol}}"], "did you mean jsonl?"),
+        (["+data.sources.a={data: {name: jsnol}}"], "data.sources.a.data.name=jsnol is no option"),
+        (["+data.sources.a={data: {name: mixture}}"], "stdlib_code"),
         ([WORDS.replace("s.a", "s.qwen") + "}", "data.sources.qwne.count=5"], "sources.qwen.count"),
         ([WORDS + ", share: 1}"], "set data.total=NUMBER"),
         ([WORDS + "}", "data.total=9"], "set data.sources.a.share=1"),

@@ -52,6 +52,19 @@ def test_only_named_columns_are_read(write, monkeypatch):
     assert asked == [["query", "positive", "neg1"]]
 
 
+def test_positions_count_all_columns_of_the_file(write):
+    path = write(id=[1], a=["q"], b=["p"], c=["n"], label=["l"])
+    (train,) = data.load(options.parquet(path, query=2, positive=3, negatives=4)).train
+    assert (train.queries[0], train.positives[0], list(train.negatives[0])) == ("q", "p", ["n"])
+
+
+def test_a_later_file_may_have_more_numbered_columns(write, tmp_path):
+    write("a-0.parquet", **numbered(1), neg_1=["x"])
+    write("a-1.parquet", **numbered(1, start=1), neg_1=["y"], neg_2=["z"])
+    (train,) = data.load(options.parquet(tmp_path / "a-*.parquet", negatives="neg_*")).train
+    assert [list(row) for row in train.negatives] == [["x"], ["y", "z"]]
+
+
 def test_several_files_and_batches_are_one_dataset(write, tmp_path, monkeypatch):
     monkeypatch.setattr(parquet, "BATCH", 4)
     write("a-0.parquet", **numbered(7))

@@ -1,5 +1,7 @@
 """A pair stays if fewer than k other documents of its shard are nearer to its query."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 
@@ -95,3 +97,30 @@ def test_shuffled_shards_hold_every_pair_once_and_follow_the_seed():
 def test_pairs_that_do_not_match_are_refused():
     with pytest.raises(UserError, match=r"queries are \[2, 3\] and documents \[3, 3\]"):
         consistency_filter(np.ones((2, 3)), np.ones((3, 3)))
+
+
+def test_pairs_that_fit_badly_are_ranked_in_little_memory():
+    n, width = 1200, 256
+    queries, documents = RNG.normal(size=(2, n, width)).astype(np.float32)
+    tracemalloc.start()
+    found = consistency_filter(queries, documents, top_k=2, normalize=False)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    # Half of the shard is nearer than a random pair's own document: 0.7 million pairs of vectors.
+    scores = queries.astype(float) @ documents.T.astype(float)
+    np.testing.assert_array_equal(found.ranks, (scores > np.diag(scores)[:, None]).sum(1))
+    assert peak < 64 * 2**20
+
+
+def test_equal_queries_with_many_documents_are_no_burden():
+    n = 3000
+    queries = np.repeat(RNG.normal(size=(1, 8)), n, 0).astype(np.float32)
+    documents = RNG.normal(size=(n, 8)).astype(np.float32)
+    tracemalloc.start()
+    found = consistency_filter(
+        queries, documents, top_k=1, query_keys=np.zeros(n), tile=Tile(128, 512, 1024)
+    )
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert found.keep.all()  # all are positives of the one query
+    assert peak < 16 * 2**20
