@@ -184,6 +184,12 @@ def teacher_has_scores(config: Config) -> Problem | None:
             "loss=distillation compares hard negatives, and negatives=none gives none",
             "use negatives=own with data that brings negatives and teacher scores",
         )
+    if config.negatives.name in ("label", "random"):
+        return Problem(
+            f"no teacher has scored negatives={config.negatives.name}, which loss=distillation "
+            "learns from",
+            "use negatives=own with data that brings negatives and teacher scores",
+        )
     columns = getattr(config.data, "columns", None)
     if config.negatives.name == "own" and getattr(columns, "teacher_scores", None) is None:
         key = "set data.columns.teacher_scores=FIELD" if columns else "use data=jsonl"

@@ -111,9 +111,11 @@ def _cells(path: Path, option: Csv) -> Iterator[tuple[int, list[str]]]:
     tabs = path.name.removesuffix(".gz").removesuffix(".zst").endswith(".tsv")
     delimiter = option.delimiter or ("\t" if tabs else ",")
     with files.opened(path) as stream:
-        quoting = csv.QUOTE_MINIMAL if option.quoted else csv.QUOTE_NONE
         lines = _decoded(stream)
-        records = csv.reader(lines, delimiter=delimiter, quoting=quoting, strict=option.quoted)
+        if option.quoted:
+            records = csv.reader(lines, delimiter=delimiter, strict=True)
+        else:
+            records = csv.reader(lines, delimiter=delimiter, quoting=csv.QUOTE_NONE)
         limit = csv.field_size_limit()
         while True:
             begun = records.line_num + 1

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+import logging
 import math
 from contextlib import contextmanager
 from dataclasses import replace
-from itertools import chain
+from itertools import chain, repeat
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,25 +18,31 @@ from embedexp.config.mixture_counts import told_of, wanted
 from . import describe as described
 from . import fingerprint as content_of
 from . import load as load_source
-from .columns import batches
+from .columns import Example, ExampleStore, batches
+from .columns import fingerprint as column_content
 from .dataset import Corpus, Dataset, TextDataset
 from .hashing import stable_hash
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
     from pathlib import Path
 
     from numpy.typing import NDArray
 
     from embedexp.config.schema.data import Mixture
 
+COLUMNS = ("queries", "positives", "negatives", "scores", "groups", "teacher_scores")
+
+log = logging.getLogger(__name__)
+
 
 def load(option: Mixture, cache_dir: str | Path | None = None) -> Corpus:
     """The chosen examples of every source, and all pairs that the sources hold out.
 
     Which examples of a source are chosen a hash of their texts decides, and neither the other
-    sources nor their order. Datasets are named `source`, or `source/dataset` where a source has
-    several.
+    sources nor their order; but a query that one source holds out is trained on in none, for
+    sources often share their queries. Datasets are named `source`, or `source/dataset` where a
+    source has several.
 
     Raises:
         UserError: a source is wrong, or has fewer examples than asked for.
@@ -44,11 +51,16 @@ def load(option: Mixture, cache_dir: str | Path | None = None) -> Corpus:
     train: list[Dataset] = []
     heldout: list[Dataset] = []
     texts: list[TextDataset] = []
+    corpora: dict[str, Corpus] = {}
     for name in sorted(option.sources):
-        part = option.sources[name]
         with _told_of(name):
-            corpus = load_source(part.data, cache_dir)
-        chosen = _choose([*corpus.train, *corpus.texts], counts[name], name)
+            corpora[name] = load_source(option.sources[name].data, cache_dir)
+    held = {name: _held_out(corpus) for name, corpus in corpora.items()}
+    for name, corpus in corpora.items():
+        part = option.sources[name]
+        others = np.concatenate([np.empty(0, np.int64), *(held[n] for n in held if n != name)])
+        seen = [_without(dataset, others, name) for dataset in corpus.train]
+        chosen = _choose([*seen, *corpus.texts], counts[name], name)
         several = len(chosen) > 1
         for dataset in chosen:
             changes: dict[str, Any] = {
@@ -67,7 +79,10 @@ def load(option: Mixture, cache_dir: str | Path | None = None) -> Corpus:
         ]
     if option.one_dataset_per_task:
         tasks = sorted({dataset.task for dataset in train})
-        train = [_joined(task, [data for data in train if data.task == task]) for task in tasks]
+        train = [
+            _joined(task, [data for data in train if data.task == task], cache_dir)
+            for task in tasks
+        ]
     return Corpus(tuple(train), tuple(heldout), fingerprint(option), tuple(texts))
 
 
@@ -125,6 +140,27 @@ def _told_of(name: str) -> Iterator[None]:
         ) from error
 
 
+def _held_out(corpus: Corpus) -> NDArray[np.int64]:
+    """Hashes of the queries that are kept out of training."""
+    return np.concatenate([np.empty(0, np.int64), *map(_query_hashes, corpus.heldout)])
+
+
+def _query_hashes(dataset: Dataset) -> NDArray[np.int64]:
+    hashes = (stable_hash("hold out", q) for part in batches(dataset.queries) for q in part)
+    return np.fromiter(hashes, np.int64, len(dataset))
+
+
+def _without(dataset: Dataset, held: NDArray[np.int64], name: str) -> Dataset:
+    """The dataset without the examples of the queries `held`, which is told."""
+    if not len(held):
+        return dataset
+    kept = np.flatnonzero(~np.isin(_query_hashes(dataset), held))
+    if dropped := len(dataset) - len(kept):
+        log.info("%s: %d examples left out, of queries that other sources hold out", name, dropped)
+        return dataset.select(kept)
+    return dataset
+
+
 def _too_few(name: str, count: int, there: int) -> UserError:
     return UserError(
         f"the source {name} has {there} training examples, {count} of them are asked for",
@@ -172,49 +208,48 @@ def _hashes(dataset: Dataset | TextDataset) -> NDArray[np.int64]:
     return np.fromiter(keys, np.int64, len(dataset))
 
 
-def _joined(task: str, parts: Sequence[Dataset]) -> Dataset:
+def _joined(task: str, parts: Sequence[Dataset], cache_dir: str | Path | None) -> Dataset:
     """Datasets of one task as one, by the name of the task; groups stay those of each."""
     languages = {part.language for part in parts}
-    return Dataset(
-        task,
-        task,
-        _column(parts, "queries", lambda part: ()),
-        _column(parts, "positives", lambda part: ()),
-        _optional(parts, "negatives", lambda part: [()] * len(part)),
-        _optional(parts, "scores", lambda part: [math.nan] * len(part)),
-        _groups(parts),
-        sum(part.weight for part in parts),
-        _optional(parts, "teacher_scores", _no_scores),
-        languages.pop() if len(languages) == 1 else "",
+    content = hashlib.sha256(b"joined")
+    for part in parts:
+        content.update(part.name.encode() + b"\0")
+        for name in COLUMNS:
+            content.update(column_content(getattr(part, name)).encode())
+    return ExampleStore.build(
+        name=task,
+        task=task,
+        rows=_examples(parts),
+        cache_dir=cache_dir,
+        key=content.hexdigest(),
+        weight=sum(part.weight for part in parts),
+        language=languages.pop() if len(languages) == 1 else "",
+        total=sum(map(len, parts)),
     )
 
 
-def _column(parts: Sequence[Dataset], name: str, missing: Any) -> list[Any]:
-    columns = (getattr(part, name) for part in parts)
-    filled = (
-        missing(part) if column is None else chain.from_iterable(batches(column))
-        for part, column in zip(parts, columns, strict=True)
+def _examples(parts: Sequence[Dataset]) -> Iterator[Example]:
+    """All rows of the parts, with what stands for a column that only other parts have.
+
+    Group names tell the sources apart: `3` of one is not `3` of another.
+    """
+    scored, taught = (
+        any(getattr(part, name) is not None for part in parts)
+        for name in ("scores", "teacher_scores")
     )
-    return list(chain.from_iterable(filled))
+    for part in parts:
+        rows = zip(*(_filled(getattr(part, name), len(part)) for name in COLUMNS), strict=True)
+        for query, positive, negatives, score, group, teacher in rows:
+            texts = tuple(negatives or ())
+            yield Example(
+                query,
+                positive,
+                texts,
+                math.nan if score is None and scored else score,
+                None if group is None else f"{part.name}\0{group}",
+                (math.nan,) * (1 + len(texts)) if teacher is None and taught else teacher,
+            )
 
 
-def _optional(parts: Sequence[Dataset], name: str, missing: Any) -> list[Any] | None:
-    """A column that some of the parts have, with what stands for it in the others."""
-    if all(getattr(part, name) is None for part in parts):
-        return None
-    return _column(parts, name, missing)
-
-
-def _no_scores(part: Dataset) -> list[tuple[float, ...]]:
-    return [(math.nan,) * (1 + len(texts)) for texts in part.negatives or [()] * len(part)]
-
-
-def _groups(parts: Sequence[Dataset]) -> list[str | None] | None:
-    """Group names that tell the sources apart: `3` of one is not `3` of another."""
-    if all(part.groups is None for part in parts):
-        return None
-    return [
-        None if group is None else f"{part.name}\0{group}"
-        for part in parts
-        for group in (part.groups if part.groups is not None else [None] * len(part))
-    ]
+def _filled(column: Sequence[Any] | None, count: int) -> Iterable[Any]:
+    return repeat(None, count) if column is None else chain.from_iterable(batches(column))

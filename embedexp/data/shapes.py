@@ -152,6 +152,11 @@ class Pairs:
         if not any(lists):
             return None
         wanted = [positives, negatives] if len(lists) == 2 else [positives + negatives]
+        # One side may have no scores at all: those texts then have none.
+        lists = [
+            found or ([math.nan] * count if len(columns) == 2 else found)
+            for found, count in zip(lists, wanted, strict=True)
+        ]
         for name, found, count in zip(columns, lists, wanted, strict=True):
             if len(found) != count:
                 raise BadRowError(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,17 +11,18 @@ import numpy as np
 from embedexp.config.errors import UserError
 from embedexp.config.schema.embedding import PLACEHOLDER
 
-from .dataset import TextDataset
+from .columns import ExampleStore, batches, fingerprint
+from .hashing import stable_hash
 from .prompted import frame
 from .store import Kind, TokenStore
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
 
     from numpy.typing import NDArray
 
-    from .dataset import Corpus, Dataset
+    from .dataset import Corpus, Dataset, TextDataset
 
 WHOLE = 2**30
 """More tokens than any text has: documents are never cut here."""
@@ -81,19 +83,34 @@ class TokenisedPairs:
         )
 
 
-def texts_of(corpus: Corpus) -> tuple[TextDataset, ...]:
-    """The plain texts of a corpus; where it has pairs only, the distinct texts of each dataset."""
+def texts_of(corpus: Corpus, cache_dir: str | Path | None = None) -> tuple[TextDataset, ...]:
+    """The plain texts of a corpus; where it has pairs only, the distinct texts of each dataset.
+
+    Many are written to the cache and read from there; finding the distinct ones takes the memory
+    of an integer for each. Texts are the same if their 63-bit hashes are.
+    """
     if corpus.texts:
         return corpus.texts
-    found = []
-    for dataset in corpus.train:
-        distinct = dict.fromkeys(text for side in _sides(dataset) for text in side)
-        found.append(TextDataset(dataset.name, list(distinct), dataset.weight, dataset.language))
-    return tuple(found)
+    return tuple(
+        ExampleStore.build_texts(
+            name=dataset.name,
+            texts=_distinct(dataset),
+            cache_dir=cache_dir,
+            key="-".join(["texts", fingerprint(dataset.queries), fingerprint(dataset.positives)]),
+            weight=dataset.weight,
+            language=dataset.language,
+        )
+        for dataset in corpus.train
+    )
 
 
-def _sides(dataset: Dataset) -> tuple[Sequence[str], Sequence[str]]:
-    return dataset.queries, dataset.positives
+def _distinct(dataset: Dataset) -> Iterator[str]:
+    seen: set[int] = set()
+    for side in (dataset.queries, dataset.positives):
+        for text in chain.from_iterable(batches(side)):
+            if (key := stable_hash("text", text)) not in seen:
+                seen.add(key)
+                yield text
 
 
 def tokenise_texts(
@@ -107,7 +124,7 @@ def tokenise_texts(
     Raises:
         UserError: there are no texts, or there is no end token.
     """
-    texts = texts_of(corpus)
+    texts = texts_of(corpus, cache_dir)
     if not any(map(len, texts)):
         raise UserError(
             "the data has no texts to learn language from",

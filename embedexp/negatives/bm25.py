@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
     from .forbidden import Forbidden
 
+UNSPACED = r"\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
+WORD = rf"[{UNSPACED}]|[^\W{UNSPACED}]{{2,}}"
+"""Two or more letters or digits; Chinese and Japanese, which have no spaces, by character."""
 QUERIES = 256  # whose forbidden documents are looked up at a time
 
 
@@ -28,7 +31,8 @@ class BM25Teacher:
     A document that shares no word with the query scores 0 and is no candidate.
     """
 
-    index: Any
+    index: Any  # None if the documents have no words
+    size: int  # documents in it
     queries: Sequence[Sequence[int]]  # token ids, those that occur in the documents
     chosen: NDArray[np.int64] | None = None
 
@@ -47,11 +51,14 @@ class BM25Teacher:
             raise UserError(
                 "the teacher bm25 needs bm25s", hint="pip install embedexp[bm25]"
             ) from None
+        found = _words(documents)
+        if not any(found):
+            return cls(None, len(documents), [[] for _ in queries])
         index = bm25s.BM25(k1=k1, b=b, method="lucene")
-        index.index(_words(documents), show_progress=False)
+        index.index(found, show_progress=False)
         known = index.vocab_dict
         words = [[known[w] for w in row if w in known and w] for row in _words(queries)]
-        return cls(index, words)
+        return cls(index, len(documents), words)
 
     def hits(self, rows: slice, k: int, forbidden: Forbidden) -> Hits:
         """See `Teacher.hits`."""
@@ -87,11 +94,11 @@ class BM25Teacher:
 
     def subset(self, documents: NDArray[np.int64]) -> BM25Teacher:
         """See `Teacher.subset`; frequencies of words stay those of all documents."""
-        return BM25Teacher(self.index, self.queries, documents)
+        return BM25Teacher(self.index, self.size, self.queries, documents)
 
     @property
     def _size(self) -> int:
-        return len(self.chosen) if self.chosen is not None else self.index.scores["num_docs"]
+        return len(self.chosen) if self.chosen is not None else self.size
 
     def _all(self, query: int) -> NDArray[np.float64]:
         """Scores of all documents."""
@@ -106,6 +113,6 @@ def _words(texts: Sequence[str]) -> list[list[str]]:
     import bm25s
 
     found: list[list[str]] = bm25s.tokenize(
-        list(texts), stopwords=None, return_ids=False, show_progress=False
+        list(texts), token_pattern=WORD, stopwords=None, return_ids=False, show_progress=False
     )
     return found

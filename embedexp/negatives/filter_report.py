@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .filtered import dropped_path
-from .page import BLUE, GREY, RED, Section, figure, histogram, table, write_page
+from .page import BLUE, GREY, RED, Section, figure, histogram, plain, table, write_page
 from .writing import FACTS, read_rows
 
 if TYPE_CHECKING:
@@ -130,7 +130,9 @@ def _draw(found: Sequence[Found], path: Path, title: str) -> None:
         for each, (left, right) in zip(found, grid, strict=False):
             sides = {"kept": (each.kept.scores, BLUE), "dropped": (each.dropped.scores, RED)}
             histogram(left, sides)
-            left.set(title=each.facts["dataset"], xlabel="cosine of the pair", ylabel="share")
+            left.set(
+                title=plain(each.facts["dataset"]), xlabel="cosine of the pair", ylabel="share"
+            )
             ranks = np.array([*each.kept.ranks, *each.dropped.ranks]) + 1
             places = np.sort(ranks)
             right.step(places, np.arange(1, len(places) + 1) / max(1, len(places)), color=BLUE)

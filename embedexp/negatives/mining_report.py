@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .page import BLUE, GREY, RED, Section, figure, histogram, table, write_page
+from .page import BLUE, GREY, RED, Section, figure, histogram, plain, table, write_page
 from .rules import RULES
 from .writing import read_facts, read_rows
 
@@ -208,7 +208,7 @@ def _draw(found: Mapping[str, Found], path: Path, title: str) -> None:
             histogram(
                 left, {"positives": (each.positives, BLUE), "negatives": (each.negatives, RED)}
             )
-            left.set(title=name, xlabel="teacher's score", ylabel="share of the pairs")
+            left.set(title=plain(name), xlabel="teacher's score", ylabel="share of the pairs")
             top = max(each.ranks, default=0) + 1
             counts, edges = np.histogram(each.ranks, bins=min(50, top), range=(0, top))
             middle.bar(edges[:-1], counts, np.diff(edges), align="edge", color=RED, alpha=0.7)

@@ -69,6 +69,11 @@ def write_page(path: Path, title: str, picture: str, sections: Sequence[Section]
     temporary.replace(path)
 
 
+def plain(text: str) -> str:
+    """A text that matplotlib draws as it is, without taking dollar signs for formulas."""
+    return text.replace("$", r"\$")
+
+
 @contextmanager
 def figure(path: Path, title: str, rows: int, columns: int) -> Iterator[Sequence[Sequence[Axes]]]:
     """Axes `[rows][columns]` to draw into; the PNG is written when they are left."""
@@ -79,7 +84,7 @@ def figure(path: Path, title: str, rows: int, columns: int) -> Iterator[Sequence
     with mpl.rc_context({"font.size": 10, "axes.spines.top": False, "axes.spines.right": False}):
         drawn = Figure(figsize=(4.4 * columns, 0.6 + 3.1 * rows), dpi=120, layout="constrained")
         FigureCanvasAgg(drawn)
-        drawn.suptitle(title.replace("$", r"\$"), fontsize=12)
+        drawn.suptitle(plain(title), fontsize=12)
         axes = drawn.subplots(rows, columns, squeeze=False)
         yield [list(row) for row in axes]
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 SPARE = 8
 """Candidates kept beyond those asked for: room for what float32 puts in the wrong order."""
+TOGETHER = 256
+"""Queries that are decided in float64 at a time."""
 RESCORED = 2**22
 """Numbers gathered at a time when candidates are scored again (16 MiB in float32)."""
 
@@ -87,11 +89,15 @@ def search(
         best, scores, ceiling = _nearest(block, documents, found, barred, tile)
         hits.documents[rows, :found], hits.scores[rows, :found] = best, scores
         worst = scores.min(1, initial=np.inf)
-        for row in np.flatnonzero(np.isfinite(ceiling) & ~(worst > ceiling)):
-            one = slice(begin + row, begin + row + 1)
-            barred = None if forbidden is None else forbidden.rows(one)
-            result = _in_double(np.asarray(queries[one]), documents, found, barred, tile.documents)
-            hits.documents[one, :found], hits.scores[one, :found] = result
+        unsure = np.flatnonzero(np.isfinite(ceiling) & ~(worst > ceiling))
+        for low in range(0, len(unsure), TOGETHER):
+            some = unsure[low : low + TOGETHER]
+            result = _in_double(
+                np.asarray(queries[begin + some]), worst[some], documents, found,
+                None if barred is None else barred.rows(slice(int(some[0]), int(some[-1]) + 1)),
+                some - some[0], tile.documents,
+            )  # fmt: skip
+            hits.documents[begin + some, :found], hits.scores[begin + some, :found] = result
     return hits
 
 
@@ -159,8 +165,7 @@ def _nearest(
     exact = np.full(index.shape, -np.inf)
     rows, columns = np.nonzero(index >= 0)
     exact[rows, columns] = pair_scores(queries, documents, rows, index[rows, columns])
-    # The error of a float32 dot product, in whatever order it is summed (and of its operands).
-    error = (d + 2) * 2.0**-24 * 1.01 * np.sqrt(dots(queries, queries)) * longest
+    error = _error(d) * np.sqrt(dots(queries, queries)) * longest
     # A list that is not full has everything that is not forbidden.
     full = (index >= 0).all(1) & (kept < documents.shape[0])
     ceiling = np.where(full, best.min(1, initial=np.inf) + error, -np.inf)
@@ -185,12 +190,15 @@ def _keep(
     """Put the scores of a tile `[b, t]` that are among the best so far into their lists."""
     count, width = scores.shape
     kept = best.shape[1]
-    flat = np.flatnonzero((scores > best.min(1)[:, None]).ravel())
+    limit = best.min(1)
+    if np.isneginf(limit).any():  # the first tiles, of which nearly all would be taken
+        limit = np.maximum(limit, _reached(scores, kept))
+    flat = np.flatnonzero((scores > limit[:, None]).ravel())
     if not len(flat):
         return
     rows = flat // width
     most = int(np.bincount(rows, minlength=count).max())
-    if most > 4 * kept:  # the first tiles: cheaper as a whole
+    if most > 4 * kept:  # cheaper as a whole
         top = min(kept, width)
         columns = np.argpartition(scores, width - top, axis=1)[:, width - top :]
         values = np.take_along_axis(scores, columns, 1)
@@ -208,20 +216,77 @@ def _keep(
     index[:] = np.take_along_axis(np.concatenate([index, numbers], 1), chosen, 1)
 
 
+def _reached(scores: NDArray[np.float32], kept: int) -> NDArray[np.float32] | float:
+    """What at least `kept` of each row `[b, t]` are above, found without sorting rows."""
+    # Of as many groups, each has one score that reaches the lowest of their highest scores.
+    size = 1 << max(0, (scores.shape[1] // (4 * kept)).bit_length() - 1)
+    groups = scores.shape[1] // size
+    if groups < kept or size == 1:
+        return -np.inf
+    highest = scores[:, : groups * size].reshape(len(scores), groups, size).max(2)
+    reached = np.partition(highest, groups - kept, axis=1)[:, groups - kept]
+    return np.nextafter(reached, np.float32(-np.inf))
+
+
 def _in_double(
-    query: NDArray[Any], documents: Vectors, k: int, forbidden: Forbidden | None, size: int
+    queries: NDArray[Any],
+    worst: NDArray[np.float64],
+    documents: Vectors,
+    k: int,
+    forbidden: Forbidden | None,
+    numbers: NDArray[np.int64],
+    size: int,
 ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """The k nearest documents of one query `[1, d]`, wholly in float64."""
-    best, index = np.full((1, 0), -np.inf), np.full((1, 0), -1, np.int64)
-    for begin in range(0, documents.shape[0], size):
-        vectors = documents[begin : begin + size]
-        scores = dots(np.broadcast_to(query, vectors.shape), vectors)[None]
+    """The k nearest documents of some queries `[u, d]`, decided in float64.
+
+    `worst [u]` are scores that the k nearest reach; `numbers [u]`, rising, is how `forbidden`
+    counts the queries.
+    """
+    count, d = queries.shape
+    block = np.asarray(queries, np.float32)
+    lengths = np.sqrt(dots(block, block))
+    place = np.full(int(numbers[-1]) + 1, -1)
+    place[numbers] = np.arange(count)
+    best = _Lists(k, count)
+    for begin, vectors in _tiles(documents, size):
+        error = _error(d) * lengths * _length(vectors, "documents")
+        scores = block @ vectors.T
         if forbidden is not None:
             rows, columns = forbidden.within(slice(begin, begin + len(vectors)))
-            scores[rows, columns] = -np.inf
-        numbers = np.arange(begin, begin + len(vectors))[None]
-        index, best = best_first(
-            np.concatenate([index, numbers], 1), np.concatenate([best, scores], 1)
-        )
-        index, best = index[:, :k], best[:, :k]
-    return index, best
+            here = place[rows] >= 0
+            scores[place[rows[here]], columns[here]] = -np.inf
+        rows, columns = np.nonzero(scores >= below(worst - error)[:, None])
+        best.add(rows, columns + begin, pair_scores(queries, documents, rows, columns + begin))
+    return best.documents, best.scores
+
+
+class _Lists:
+    """The k best documents of each of n queries, of those that were added."""
+
+    def __init__(self, k: int, n: int) -> None:
+        self.documents = np.full((n, k), -1, np.int64)
+        self.scores = np.full((n, k), -np.inf)
+
+    def add(
+        self, rows: NDArray[np.int64], documents: NDArray[np.int64], scores: NDArray[np.float64]
+    ) -> None:
+        """Pairs `[p]`, by rising row and document; those in the lists have lower numbers."""
+        starts = np.searchsorted(rows, np.arange(len(self.documents) + 1))
+        for row in np.flatnonzero(np.diff(starts)):
+            part = slice(starts[row], starts[row + 1])
+            numbers = np.concatenate([self.documents[row], documents[part]])
+            values = np.concatenate([self.scores[row], scores[part]])
+            k = len(self.scores[row])
+            self.documents[row], self.scores[row] = (
+                column[:k] for column in best_first(numbers, values)
+            )
+
+
+def _error(d: int) -> float:
+    """Of a float32 dot product of unit vectors, in whatever order it is summed (and of those)."""
+    return float((d + 2) * 2.0**-24 * 1.01)
+
+
+def below(scores: NDArray[np.float64]) -> NDArray[np.float32]:
+    """In float32, and not above."""
+    return np.nextafter(scores.astype(np.float32), np.float32(-np.inf))

@@ -1,4 +1,4 @@
-"""What the data say while they are read, on the screen: what was skipped, and how far it is."""
+"""What rooms say while they work, on the screen: what was skipped, and how far it is."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from .screen import Screen
 
-ROOMS = ("embedexp.data", "embedexp.negatives")
+ROOMS = ("embedexp.data", "embedexp.negatives", "embedexp.training.module")
 PROGRESS = "embedexp.data.progress"
 
 
@@ -30,7 +30,7 @@ class _Teller(logging.Handler):
 
 @contextmanager
 def telling(screen: Screen) -> Iterator[None]:
-    """Show on the screen, too, what the rooms of data and negatives log."""
+    """Show on the screen, too, what data, negatives and training log."""
     handler = _Teller(screen)
     for room in ROOMS:
         logging.getLogger(room).addHandler(handler)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING, Any, cast
 
 import lightning as L
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
     from .dynamic import DynamicTraining
     from .objective import Batch, Objective
 
+log = logging.getLogger(__name__)
+
 __all__ = ["EmbeddingModule", "NonFiniteLossError"]
 
 
@@ -47,6 +50,7 @@ class EmbeddingModule(L.LightningModule):
         self.dynamic = dynamic
         self.make: Callable[[int], Batch] | None = None  # for deferred batches
         self.negatives: dict[str, float] | None = None
+        self._warned = False
         self.automatic_optimization = False  # a step may have several backward passes
         self.config, self.progress = config, progress
         self.objective = objective
@@ -90,12 +94,24 @@ class EmbeddingModule(L.LightningModule):
         self.learning_rate = float(optimizer.param_groups[0]["lr"])
         norm = self._clip()
         require_finite(norm, "gradient norm", step.number)
+        if not norm:
+            self._warn_of_nothing(step.number)
         self.latest = {"loss": output.loss, **output.terms, "gradient_norm": norm}
         self.router_load.count(output.router)
         if (load := self.router_load.end_step()) is not None:
             routing.rebalance(self.config.routing, self._embedder[0], list(load))
         optimizer.step()
         schedule.step()  # type: ignore[union-attr]
+
+    def _warn_of_nothing(self, step: int) -> None:
+        """Say once that a step taught nothing: it happens without an error, and looks perfect."""
+        if not self._warned:
+            log.warning(
+                "step %d taught nothing: its gradient is zero; are all its texts or labels the "
+                "same, so that nothing is a negative of anything?",
+                step + 1,
+            )
+        self._warned = True
 
     def _clip(self) -> Tensor:
         """Clip the global gradient norm, and return what it was.

@@ -89,7 +89,7 @@ class Csv(MappedRows):
     )
     header: bool = field("the first line names the columns; else they have only positions")
     quoted: bool = field(
-        "quotation marks may enclose a cell, with line ends and delimiters in it; else they are text"
+        "quotation marks may enclose a cell with line ends and delimiters; else they are text"
     )
 
 

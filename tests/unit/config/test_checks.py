@@ -80,6 +80,7 @@ CONTRADICTIONS: list[tuple[list[str], str, list[str]]] = [
         ["loss.matryoshka.widths=[384]", "loss.matryoshka.weights=[1]"],
     ),
     (["loss=distillation"], "negatives=none gives none", ["loss=infonce"]),
+    (["loss=distillation", "negatives=random"], "no teacher has scored", ["negatives=random"]),
     (["negatives=own"], "no hard negatives of its own", ["negatives=none"]),
     (
         ["loss.denominator=[own_hard_negatives]"],

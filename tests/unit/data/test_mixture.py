@@ -56,6 +56,21 @@ def test_shares_of_a_total_are_exact():
     assert wanted(mixture(uneven, total=50)) == {"a": 5, "b": 36, "c": 9}
 
 
+def test_what_one_source_holds_out_is_trained_on_in_none(tmp_path):
+    def source(name, count):
+        rows = [{"query": f"q{n}", "positive": f"{name} {n}"} for n in range(count)]
+        (tmp_path / name).write_text("".join(json.dumps(row) + "\n" for row in rows))
+        return part(options.jsonl(tmp_path / name, holdout=20))
+
+    corpus = data.load(mixture({"a": source("a.jsonl", 100), "b": source("b.jsonl", 400)}))
+    held = {query for dataset in corpus.heldout for query in dataset.queries}
+    trained = [set(dataset.queries) for dataset in corpus.train]
+    assert 20 < len(held) <= 40  # the sources hold out different queries
+    assert not held & set.union(*trained)
+    assert [len(held | queries) for queries in trained] == [len(held | trained[0]), 400]
+    assert len(trained[0]) == 100 - sum(int(query[1:]) < 100 for query in held)
+
+
 def test_a_source_gives_as_many_as_it_is_asked_for_and_the_same_ones_in_any_company(write):
     qwen, llama = (options.jsonl(write(name, 100)) for name in ("qwen", "llama"))
     together = data.load(mixture({"qwen": part(qwen, count=30), "llama": part(llama)}))

@@ -77,6 +77,14 @@ def test_flagembedding_layout_without_what_is_optional(load):
     assert rows_of(bare) == [("q", "p", [])]
 
 
+def test_flagembedding_scores_of_one_side_alone_are_kept(load):
+    row = {"query": "q", "pos": ["p"], "neg": ["n", "m"], "neg_scores": [0.3, 0.1]}
+    (train,) = load(row, **layout("flagembedding")).train
+    ((positive, *negatives),) = map(list, train.teacher_scores)
+    assert math.isnan(positive)
+    assert negatives == [0.3, 0.1]
+
+
 def test_one_list_of_teacher_scores_holds_positives_before_negatives(load):
     row = {"query": "q", "positive": ["p", "r"], "neg": ["r", "n"], "teacher": [1, 2, 3, None]}
     (train,) = load(row, negatives="neg", teacher_scores="teacher").train

@@ -67,3 +67,17 @@ def test_some_documents_are_numbered_anew():
         part.scores(np.array([0, 0]), np.array([0, 1])),
         teacher.scores(np.array([0, 0]), np.array([0, 4])),
     )
+
+
+def test_scripts_without_spaces_match_by_character():
+    documents = ["北京大学是一所大学", "上海", "große Straße", "ひらがな"]
+    teacher = BM25Teacher.build(["北京在哪里", "Große STRASSE, große", "な"], documents, 1.5, 0.75)
+    hits = teacher.hits(slice(0, 3), 4, forbid([[], [], []], 4))
+    assert [row[row >= 0].tolist() for row in hits.documents] == [[0], [2], [3]]
+
+
+def test_documents_without_words_are_no_candidates():
+    teacher = BM25Teacher.build(["one", ""], ["", "?!", "…"], 1.5, 0.75)
+    hits = teacher.hits(slice(0, 2), 2, forbid([[0], [1]], 3))
+    assert (hits.documents == -1).all()
+    assert teacher.scores(np.array([0, 1]), np.array([2, 0])).tolist() == [0, 0]

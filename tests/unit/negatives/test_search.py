@@ -5,7 +5,7 @@ import pytest
 
 from embedexp.config.errors import UserError
 from embedexp.negatives.forbidden import forbid
-from embedexp.negatives.search import Tile, search
+from embedexp.negatives.search import Tile, dots, search
 
 RNG = np.random.default_rng(7)
 
@@ -84,3 +84,19 @@ def test_vectors_that_are_not_finite_are_refused():
     documents[17, 2] = np.nan
     with pytest.raises(UserError, match="vectors of documents are not finite"):
         search(RNG.normal(size=(2, 4)), documents, 3)
+
+
+def test_many_equal_documents_are_decided_together():
+    # Far more equal scores at the end of each list than candidates are kept beyond it.
+    documents = RNG.normal(size=(900, 16)).astype(np.float32)
+    documents[100:600] = documents[100]
+    documents = documents[RNG.permutation(900)]
+    queries = documents[:300] + RNG.normal(size=(300, 16)).astype(np.float32)
+    barred = forbid([[i] for i in range(300)], 900)
+    found = search(queries, documents, 20, forbidden=barred, tile=Tile(64, 128, 200))
+    scores = np.stack(
+        [dots(np.broadcast_to(query, documents.shape), documents) for query in queries]
+    )
+    scores[np.arange(300), np.arange(300)] = -np.inf
+    best = np.lexsort((np.broadcast_to(np.arange(900), scores.shape), -scores), axis=-1)[:, :20]
+    np.testing.assert_array_equal(found.documents, best)
