@@ -40,7 +40,7 @@ class Names(NamedTuple):
     score: str | None
     group: str | None
     label: str | None
-    teacher_scores: tuple[str, ...]
+    teacher_scores: tuple[str | None, ...]  # of two, one may be missing
     prompt: str | None
     text: str | None
 
@@ -110,7 +110,7 @@ class _Resolver:
             self.one("score", c.score),
             self.one("group", c.group),
             self.one("label", c.label),
-            () if labelled else tuple(name for name in scores if name),
+            () if labelled or not any(scores) else tuple(scores),
             self.one("prompt", c.prompt),
             None,
         )

@@ -148,7 +148,7 @@ class Pairs:
         columns = names.teacher_scores
         if not columns:
             return None
-        lists = [self.cells.numbers(name, fields.get(name)) for name in columns]
+        lists = [self.cells.numbers(name, fields.get(name)) if name else [] for name in columns]
         if not any(lists):
             return None
         wanted = [positives, negatives] if len(lists) == 2 else [positives + negatives]
