@@ -50,15 +50,17 @@ def collect(paths: Sequence[Path]) -> list[Found]:
 
 
 def _side(path: Path) -> Side:
-    side = Side()
-    for row in read_rows(path):
+    side, every = Side(), 1
+    for number, row in enumerate(read_rows(path)):
         side.scores.append(row["score"])
         side.ranks.append(row["rank"])
-        # Evenly from the whole file: every so many rows, doubled when the list is full.
-        if (len(side.scores) - 1) % max(1, len(side.scores) // SHOWN) == 0:
+        # Evenly from the whole file: every so many rows, twice as many when the list is full.
+        if number % every == 0:
             side.examples.append(row)
-    step = max(1, len(side.examples) // SHOWN)
-    side.examples = side.examples[::step][:SHOWN]
+        if len(side.examples) > 4 * SHOWN:
+            side.examples, every = side.examples[::2], 2 * every
+    places = np.linspace(0, len(side.examples) - 1, min(SHOWN, len(side.examples)))
+    side.examples = [side.examples[place] for place in places.round().astype(int)]
     return side
 
 

@@ -41,7 +41,7 @@ class Mined:
         positive: Document that the row's negatives were held against, -1 for all of the query's.
         documents: Numbers of the negatives, best first, `[r, count]`, -1 where there are fewer.
         scores: The teacher's (the first one's) scores, float64, NaN there.
-        ranks: Places among the candidates, from 0, -1 there or where another teacher found it.
+        ranks: Places among the candidates of the teacher that found it, from 0; -1 there.
         positives: For each query the numbers of its positives.
         positive_scores: For each query their scores.
         nearest: The first teacher's best candidate whatever the rules, -1 where there is none.
@@ -166,8 +166,7 @@ def mine_with(
         UserError: a query without positives where a margin needs one; numbers out of range.
     """
     _check(queries, documents, positives, rules)
-    known = [np.unique(np.asarray(row, np.int64)) for row in positives]
-    barred = forbidden or forbid(known, documents, query_keys, document_keys)
+    barred = forbidden or forbid(positives, documents, query_keys, document_keys)
     chosen = _distinct(document_keys)
     if chosen is not None:
         barred = barred.documents(chosen)
@@ -183,6 +182,7 @@ def mine_with(
             on_block(begin - span.start)
         part = slice(begin, min(span.stop, begin + block))
         lists = barred.rows(part)
+        known = [np.unique(np.asarray(row, np.int64)) for row in positives[part]]
         found = [
             _numbered(teacher.hits(part, rule.last, lists), chosen)
             for teacher, rule in zip(finding, rules, strict=True)
@@ -190,7 +190,7 @@ def mine_with(
         scorers = [rescore or teacher.scores for teacher in teachers]
         if rescore is not None:
             found = [_rescored(hits, begin, rescore) for hits in found]
-        parts.append(_block(part, found, scorers, known[part], rules, combination, state))
+        parts.append(_block(part, found, scorers, known, rules, combination, state))
     return _joined(parts, rules[0].count)
 
 

@@ -107,4 +107,4 @@ def histogram(axes: Axes, series: Mapping[str, tuple[Sequence[float], str]]) -> 
         if len(found):
             weights = np.full(len(found), 1 / len(found))
             axes.hist(found, edges.tolist(), weights=weights, color=colour, alpha=0.55, label=label)
-    axes.legend(frameon=False)
+    axes.legend(frameon=False, loc="upper right")  # "best" searches, which takes seconds

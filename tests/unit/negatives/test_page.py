@@ -1,8 +1,14 @@
 """Reports show names and texts as they are, whatever characters they hold."""
 
+import json
+
+import numpy as np
+import pyarrow as pa
 import pytest
 
 from embedexp.negatives import filter_report, mining_report
+from embedexp.negatives.filtered import dropped_path
+from embedexp.negatives.writing import FACTS, write_atomically
 
 NAMES = ["plain", "cost_$x_$y", r"a$\frac$b", "<img src=x>&"]
 
@@ -25,3 +31,19 @@ def test_any_name_and_text_can_be_shown(name, tmp_path):
         [filter_report.Found(facts, kept, filter_report.Side())], tmp_path, title=name
     )
     assert (tmp_path / "report.png").stat().st_size > 5000
+
+
+def test_dropped_pairs_are_shown_from_the_whole_file(tmp_path):
+    rows = 1000
+    schema = pa.schema({"rank": pa.int64(), "score": pa.float32()})
+    path = tmp_path / "pairs.parquet"
+    ranks, scores = np.arange(rows), np.zeros(rows, np.float32)
+    batch = pa.RecordBatch.from_arrays([pa.array(ranks), pa.array(scores)], schema=schema)
+    facts = {"dataset": "some"}
+    schema = schema.with_metadata({FACTS: json.dumps(facts).encode()})
+    for to in (path, dropped_path(path)):
+        write_atomically(to, schema, iter([batch.replace_schema_metadata(schema.metadata)]))
+    (found,) = filter_report.collect([path])
+    places = np.array([row["rank"] for row in found.dropped.examples])
+    assert len(places) == filter_report.SHOWN
+    np.testing.assert_allclose(places, np.linspace(0, rows, filter_report.SHOWN), atol=60)
