@@ -113,7 +113,20 @@ def labels_exist(config: Config) -> Problem | None:
     return None
 
 
+@rule("stage")
+def filtering_drops_something(config: Config) -> Problem | None:
+    """A filter without a rule keeps every pair."""
+    stage = config.stage
+    if stage.name != "filter" or stage.top_k is not None or stage.min_score is not None:
+        return None
+    return Problem(
+        "stage=filter with neither stage.top_k nor stage.min_score keeps every pair",
+        "set stage.top_k=2, or stage.min_score=0.4",
+    )
+
+
 RULES: tuple[Rule, ...] = (
+    filtering_drops_something,
     teachers_exist,
     mining_can_be_done,
     mining_options_have_an_effect,

@@ -90,8 +90,11 @@ def _rows(config: Config) -> list[Row]:
         rows.append(("negatives", f"at most {config.stage.count} a query", ("stage.count",)))
     if config.stage.name == "filter":
         rows.append(("teacher", config.stage.teacher, ("stage.teacher",)))
-        kept = f"pairs whose document is in the top {config.stage.top_k}"
-        rows.append(("keeps", kept, ("stage.top_k",)))
+        top_k, floor = config.stage.top_k, config.stage.min_score
+        kept = [] if top_k is None else [f"in the top {top_k}"]
+        kept += [] if floor is None else [f"at a cosine of at least {floor:g}"]
+        text = f"pairs whose document is {' and '.join(kept)}"
+        rows.append(("keeps", text, ("stage.top_k", "stage.min_score")))
     if "evaluation" in uses:
         rows.append(_evaluation(config))
     return rows

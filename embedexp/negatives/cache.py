@@ -6,15 +6,14 @@ import hashlib
 import json
 import logging
 import os
-import tempfile
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+    from pathlib import Path
 
     from numpy.typing import NDArray
 
@@ -106,11 +105,14 @@ class EmbeddingCache:
         """Keep a block: its vectors first, then the keys that make them known."""
         name = hashlib.sha256(keys.tobytes()).hexdigest()[:20]
         for kind, array in (("vectors", vectors), ("keys", keys)):
-            with tempfile.NamedTemporaryFile(dir=self.folder, delete=False) as file:
+            final = self.folder / f"{name}.{kind}.npy"
+            # Named by process, and opened as any file is: a cache may be several users'.
+            partial = final.with_name(f".{final.name}.{os.getpid()}")
+            with partial.open("wb") as file:
                 np.save(file, array, allow_pickle=False)
                 file.flush()
                 os.fsync(file.fileno())
-            Path(file.name).replace(self.folder / f"{name}.{kind}.npy")
+            partial.replace(final)
 
     def _read(self) -> tuple[list[NDArray[np.floating[Any]]], NDArray[np.uint64]]:
         """The blocks, and the keys of all their rows `[m, 2]`."""

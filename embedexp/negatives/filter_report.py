@@ -138,9 +138,10 @@ def _draw(found: Sequence[Found], path: Path, title: str) -> None:
             ranks = np.array([*each.kept.ranks, *each.dropped.ranks]) + 1
             places = np.sort(ranks)
             right.step(places, np.arange(1, len(places) + 1) / max(1, len(places)), color=BLUE)
-            right.axvline(each.facts["top_k"] + 0.5, color=GREY, linestyle="--", label="top_k")
+            if each.facts["top_k"] is not None:
+                right.axvline(each.facts["top_k"] + 0.5, color=GREY, linestyle="--", label="top_k")
+                right.legend(frameon=False, loc="lower right")
             right.set(
                 title="place of the own document", xlabel="place", ylabel="share of pairs, at most",
                 xscale="log", ylim=(0, 1.02),
             )  # fmt: skip
-            right.legend(frameon=False, loc="lower right")

@@ -39,7 +39,7 @@ def is_whole(path: Path) -> bool:
 
 
 def write_filtered(
-    path: Path, dataset: Dataset, result: Filtered, top_k: int, min_score: float | None
+    path: Path, dataset: Dataset, result: Filtered, top_k: int | None, min_score: float | None
 ) -> None:
     """Write the pairs that were dropped, then those that were kept.
 
@@ -55,7 +55,7 @@ def write_filtered(
     if dataset.groups is not None:
         fields["group"] = pa.string()
     fields |= {"language": pa.string(), "rank": pa.int64(), "score": pa.float32()}
-    by_rank = int((result.ranks >= top_k).sum())
+    by_rank = 0 if top_k is None else int((result.ranks >= top_k).sum())
     facts = {
         "dataset": dataset.name,
         "task": dataset.task,

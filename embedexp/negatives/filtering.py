@@ -38,7 +38,7 @@ def consistency_filter(
     queries: Vectors,
     documents: Vectors,
     *,
-    top_k: int = 2,
+    top_k: int | None = 2,
     shard_size: int = 1_000_000,
     min_score: float | None = None,
     normalize: bool = True,
@@ -57,7 +57,7 @@ def consistency_filter(
     Args:
         queries: `[n, d]`.
         documents: `[n, d]`, row i that of pair i.
-        top_k: Places of which the document must hold one.
+        top_k: Places of which the document must hold one; None drops no pair by its rank.
         shard_size: Pairs per shard.
         min_score: Pairs with a lower score are dropped, whatever their rank.
         normalize: Score by cosine; else by dot product.
@@ -77,7 +77,7 @@ def consistency_filter(
             f"queries are {list(queries.shape)} and documents {list(documents.shape)}",
             hint="give one query and one document vector per pair",
         )
-    if top_k < 1 or shard_size < 1:
+    if (top_k is not None and top_k < 1) or shard_size < 1:
         raise UserError("top_k and shard_size must be at least 1")
     left, right = (
         (Normalised(queries), Normalised(documents)) if normalize else (queries, documents)
@@ -100,7 +100,7 @@ def consistency_filter(
             tile or Tile(),
             comparable=query_keys is not None,
         )
-    keep = ranks < top_k
+    keep = np.full(n, True) if top_k is None else ranks < top_k
     if min_score is not None:
         keep &= scores >= min_score
     return Filtered(keep, ranks, scores, shards)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
@@ -101,7 +102,7 @@ def _take_over(config: Config, folder: Path, datasets: Sequence[str], shards: in
         for name in (shard_name(dataset, shard, shards) for dataset in datasets):
             if (other / name).is_file() and not (folder / name).is_file():
                 folder.mkdir(parents=True, exist_ok=True)
-                temporary = folder / f".{name}"
+                temporary = folder / f".{name}.{os.getpid()}"
                 shutil.copyfile(other / name, temporary)
                 temporary.replace(folder / name)
                 log.info("taken over from %s: %s", other, name)

@@ -183,7 +183,11 @@ class FilterStage(Option):
     uses: ClassVar[tuple[str, ...]] = ("data", *ALWAYS)
     name: Literal["filter"] = field("option")
     teacher: str = field("a run, a folder, a hub name, or a pretrained backbone option's name")
-    top_k: int = field("places of which the document must hold one", unit="documents", ge=1)
+    top_k: int | None = field(
+        "places of which the document must hold one; null drops none by its rank",
+        unit="documents",
+        ge=1,
+    )
     shard_pairs: int = field("pairs compared with each other", unit="pairs", ge=1)
     shuffle: bool = field("shards are drawn at random, else cut as the data comes")
     min_score: float | None = field("pairs with a lower cosine are dropped; null drops none")

@@ -97,3 +97,20 @@ def test_a_finished_dataset_is_not_filtered_again(composed, monkeypatch):
 def test_bm25_cannot_filter(composed):
     with pytest.raises(UserError, match="bm25 has none of"):
         composed("stage.teacher=bm25")
+
+
+def test_a_floor_alone_drops_by_score_and_never_by_rank(composed):
+    result = embedexp.run(composed("stage.top_k=null", "stage.min_score=0.9"), quiet=True)
+    (path,) = (result.path / stage.FOLDER).glob("*.parquet")
+    kept = pq.read_table(path).to_pydict()
+    assert kept["score"]
+    assert min(kept["score"]) >= 0.9
+    dropped = pq.read_table(path.parent / "dropped" / path.name).to_pydict()
+    assert len(kept["score"]) + len(dropped["score"]) == 24
+    assert max(dropped["score"], default=0) < 0.9
+    assert (result.path / "report.html").is_file()
+
+
+def test_a_filter_without_a_rule_is_refused(composed):
+    with pytest.raises(UserError, match="keeps every pair"):
+        composed("stage.top_k=null")
