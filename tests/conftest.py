@@ -17,6 +17,11 @@ os.environ["WANDB_MODE"] = "offline"
 import pytest
 
 
+def pytest_xdist_auto_num_workers(config):
+    """One worker more than cores: many tests wait for processes that they have started."""
+    return (os.cpu_count() or 1) + 1
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item, call):
     """With EMBEDEXP_REQUIRE_ALL=1, a test that skips has failed: something it needs is missing."""
