@@ -49,17 +49,6 @@ def candidates_can_take_turns(config: Config) -> Problem | None:
     )
 
 
-def _unreadable(path: str, key: str) -> Problem | None:
-    """A path that leads to no JSON-lines file, with the nearest name beside it."""
-    from embedexp.data.lines import existing
-
-    try:
-        existing(path, key)
-    except UserError as error:
-        return Problem(f"{key}={path}: {error.what}", error.hint or f"mend the path in {key}")
-    return None
-
-
 @rule("batching", "loss")
 def several_tasks_need_their_losses(config: Config) -> Problem | None:
     """A step of several tasks is the sum of their losses."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, Union, get_args, get_origin
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from .schema import GROUPS, Experiment, Option
+from .schema import Experiment, Option
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -187,8 +187,3 @@ def _limits(metadata: list[Any]) -> str:
 
 def _flat(metadata: list[Any]) -> list[Any]:
     return [item for m in metadata for item in (m.metadata if isinstance(m, FieldInfo) else [m])]
-
-
-def is_group(name: str) -> bool:
-    """Whether the schema has a config group of this name."""
-    return name in GROUPS

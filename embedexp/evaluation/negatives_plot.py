@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from .plots import BLUE, GREY, RED
+from embedexp.drawing import BLUE, GREY, RED, drawn
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -22,17 +22,10 @@ def plot_negatives(
     lines = [line for line in metrics if line.get("negatives")]
     if not lines:
         return False
-    import matplotlib as mpl
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
     from matplotlib.ticker import MaxNLocator, PercentFormatter
 
-    with mpl.rc_context({"font.size": 10, "axes.spines.top": False, "axes.spines.right": False}):
-        figure = Figure(figsize=(11, 4), dpi=120, layout="constrained")
-        FigureCanvasAgg(figure)
+    with drawn(path, (11, 4), title) as figure:
         left, right = figure.subplots(1, 2)
-        if title:
-            figure.suptitle(title.replace("$", r"\$"), fontsize=12)
         for axes in (left, right):
             axes.grid(alpha=0.25)
             axes.xaxis.set_major_locator(MaxNLocator(integer=True))
@@ -56,8 +49,4 @@ def plot_negatives(
         right.yaxis.set_major_formatter(PercentFormatter(1.0))
         right.set_ylim(bottom=0)
         right.legend(frameon=False)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        temporary = path.with_name(f".{path.name}")
-        figure.savefig(temporary, format="png")
-        temporary.replace(path)
     return True

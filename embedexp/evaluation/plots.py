@@ -6,6 +6,8 @@ import math
 from itertools import cycle
 from typing import TYPE_CHECKING, Any
 
+from embedexp.drawing import BLUE, GREY, RED, drawn
+
 from .table import METRICS
 
 if TYPE_CHECKING:
@@ -16,7 +18,6 @@ if TYPE_CHECKING:
 
     from .scores import Score
 
-BLUE, GREY, RED = "#1f5fa8", "#9aa0a6", "#b3402a"
 CURVES = (BLUE, "#c77d1e", "#3f7f4f", "#7a4fa3", RED, "#4a4a4a")
 
 
@@ -31,24 +32,12 @@ def plot_run(
 
     `metrics` are lines of metrics.jsonl, with `step` and `loss`; `scores` has "before" and "after".
     """
-    import matplotlib as mpl
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
     tasks = {score.task for side in scores.values() for score in side}
     height = max(4.0, 1.6 + 0.42 * len(tasks))
-    with mpl.rc_context({"font.size": 10, "axes.spines.top": False, "axes.spines.right": False}):
-        figure = Figure(figsize=(11, height), dpi=120, layout="constrained")
-        FigureCanvasAgg(figure)
+    with drawn(path, (11, height), title) as figure:
         left, right = figure.subplots(1, 2, width_ratios=(1, 1.15))
-        if title:
-            figure.suptitle(title.replace("$", r"\$"), fontsize=12)
         _loss(left, _curves(metrics))
         _scores(right, scores.get("before", ()), scores.get("after", ()))
-        path.parent.mkdir(parents=True, exist_ok=True)
-        temporary = path.with_name(f".{path.name}")
-        figure.savefig(temporary, format="png")
-        temporary.replace(path)
 
 
 def smoothed(values: Sequence[float], half_life: float) -> list[float]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from .plots import BLUE, GREY, RED
+from embedexp.drawing import BLUE, GREY, RED, drawn
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -22,20 +22,13 @@ def plot_routing(
     lines = [line for line in metrics if line.get("router")]
     if not lines or not lines[-1]["router"].get("load"):
         return False
-    import matplotlib as mpl
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
     from matplotlib.ticker import MaxNLocator
 
     load = lines[-1]["router"]["load"]
     layers, experts = len(load), len(load[0])
     steps = [line["step"] for line in lines]
-    with mpl.rc_context({"font.size": 10, "axes.spines.top": False, "axes.spines.right": False}):
-        figure = Figure(figsize=(11, max(4.0, 2.0 + 0.25 * layers)), dpi=120, layout="constrained")
-        FigureCanvasAgg(figure)
+    with drawn(path, (11, max(4.0, 2.0 + 0.25 * layers)), title) as figure:
         left, right = figure.subplots(1, 2, width_ratios=(1, 1.15))
-        if title:
-            figure.suptitle(title.replace("$", r"\$"), fontsize=12)
         left.set(title="Load per step, mean over layers", xlabel="step", ylabel="share of tokens")
         left.grid(alpha=0.25)
         left.xaxis.set_major_locator(MaxNLocator(integer=True))
@@ -54,8 +47,4 @@ def plot_routing(
         right.xaxis.set_major_locator(MaxNLocator(integer=True))
         right.set_yticks(range(0, layers, 1 + layers // 12))
         figure.colorbar(image, ax=right, label="share of tokens")
-        path.parent.mkdir(parents=True, exist_ok=True)
-        temporary = path.with_name(f".{path.name}")
-        figure.savefig(temporary, format="png")
-        temporary.replace(path)
     return True

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from embedexp.config.errors import UserError
+from embedexp.drawing import BLUE
 
 from . import build
 
@@ -17,7 +18,6 @@ LENGTH = 16
 """Tokens of the sequence that is drawn."""
 
 PANELS = 7
-BLUE = "#1f5fa8"
 
 
 def draw(option: Option, path: Path, *, steps: int) -> None:

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from embedexp.drawing import BLUE, GREY, RED, plain
+
 from .filtered import dropped_path
-from .page import BLUE, GREY, RED, Section, figure, histogram, plain, table, write_page
+from .page import Section, figure, histogram, table, write_page
 from .writing import FACTS, read_rows
 
 if TYPE_CHECKING:

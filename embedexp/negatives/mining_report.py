@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .page import BLUE, GREY, RED, Section, figure, histogram, plain, table, write_page
+from embedexp.drawing import BLUE, GREY, RED, plain
+
+from .page import Section, figure, histogram, table, write_page
 from .rules import RULES
 from .writing import read_facts, read_rows
 

@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from embedexp.drawing import drawn
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
     from matplotlib.axes import Axes
 
-BLUE, GREY, RED = "#1f5fa8", "#9aa0a6", "#b3402a"
 LONGEST = 400  # characters of a text that are shown
 STYLE = """
 body { font: 15px/1.45 system-ui, sans-serif; color: #222; margin: 2rem auto; max-width: 78rem;
@@ -69,28 +70,11 @@ def write_page(path: Path, title: str, picture: str, sections: Sequence[Section]
     temporary.replace(path)
 
 
-def plain(text: str) -> str:
-    """A text that matplotlib draws as it is, without taking dollar signs for formulas."""
-    return text.replace("$", r"\$")
-
-
 @contextmanager
 def figure(path: Path, title: str, rows: int, columns: int) -> Iterator[Sequence[Sequence[Axes]]]:
     """Axes `[rows][columns]` to draw into; the PNG is written when they are left."""
-    import matplotlib as mpl
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    with mpl.rc_context({"font.size": 10, "axes.spines.top": False, "axes.spines.right": False}):
-        drawn = Figure(figsize=(4.4 * columns, 0.6 + 3.1 * rows), dpi=120, layout="constrained")
-        FigureCanvasAgg(drawn)
-        drawn.suptitle(plain(title), fontsize=12)
-        axes = drawn.subplots(rows, columns, squeeze=False)
-        yield [list(row) for row in axes]
-        path.parent.mkdir(parents=True, exist_ok=True)
-        temporary = path.with_name(f".{path.name}")
-        drawn.savefig(temporary, format="png")
-        temporary.replace(path)
+    with drawn(path, (4.4 * columns, 0.6 + 3.1 * rows), title) as figure_:
+        yield [list(row) for row in figure_.subplots(rows, columns, squeeze=False)]
 
 
 def histogram(axes: Axes, series: Mapping[str, tuple[Sequence[float], str]]) -> None:

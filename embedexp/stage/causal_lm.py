@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING
 
-from embedexp import batching
 from embedexp.data.texts import tokenise_texts
 from embedexp.loss.causal_lm import build
-from embedexp.training.language_batches import Continued, Steps
+from embedexp.training.language_batches import Continued
 
 from . import language_model
 
@@ -35,13 +33,5 @@ def prepare(
     stage, option = config.stage, config.loss
     assert stage.name == "causal_lm"
     assert option.name == "causal_lm"
-    corruption = Continued(build(option))
     texts = tokenise_texts(corpus, tokenizer, config.paths.cache, ended=True)
-    blocks = language_model.blocks_of(texts, stage)
-    sources = language_model.block_sources(texts, blocks, stage.holdout)
-    plan = batching.build(config.batching, sources, config.seed)
-    steps = Steps(plan, blocks, corruption, config.seed)
-    return language_model.Task(
-        lambda rank, world: partial(steps, rank=rank, world=world),
-        language_model.heldout_blocks(blocks, corruption, stage.holdout),
-    )
+    return language_model.block_task(config, stage, texts, Continued(build(option)))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from typing import TYPE_CHECKING
 
 import torch
@@ -12,27 +11,18 @@ from embedexp.config.errors import UserError
 from embedexp.config.training_checks import unfilled
 from embedexp.data.tokenise import tokenise
 from embedexp.embedding import build_embedder, load
-from embedexp.evaluation import ScoreFile
-from embedexp.evaluation.negatives_plot import plot_negatives
-from embedexp.evaluation.plots import plot_run
-from embedexp.evaluation.router_plot import plot_routing
 from embedexp.training import tracking
 from embedexp.training.fit import fit
 
+from . import pictures
 from .evaluate import measure
 
 if TYPE_CHECKING:
-    from pathlib import Path
-    from typing import Literal
-
     from embedexp.config import Config
     from embedexp.runs import RunDirectory
     from embedexp.training.interrupt import StopRequest
 
     from .screen import Screen
-
-
-PHASES: tuple[Literal["before", "after"], ...] = ("before", "after")
 
 
 def device(config: Config) -> str:
@@ -101,20 +91,7 @@ def run(config: Config, directory: RunDirectory, stop: StopRequest, screen: Scre
             screen.say("scoring the trained model")
         scores = measure(config, embedder, directory, corpus.heldout, "after", stop, screen)
         tracker.summary({f"scores/{score.task}": score.value for score in scores})
-        plot_run(
-            directory.metrics.read(),
-            {phase: ScoreFile(directory.evaluation).read(phase) for phase in PHASES},
-            directory.path / "plot.png",
-            title=directory.name,
-        )
-        lines, title = directory.metrics.read(), directory.name
-        plot_routing(lines, directory.path / "routing.png", title=title)
-        plot_negatives(lines, directory.path / "negatives.png", title=title)
+        pictures.draw(directory)
     finally:
         tracker.close()
-    _forget(directory.checkpoints)
-
-
-def _forget(checkpoints: Path) -> None:
-    """Checkpoints serve to resume; a finished run is its model, a sixth of their size."""
-    shutil.rmtree(checkpoints, ignore_errors=True)
+    pictures.forget(directory)

@@ -5,26 +5,25 @@ from __future__ import annotations
 import json
 import math
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 import torch
 
-from embedexp import data
+from embedexp import batching, data
 from embedexp.backbone import heads
 from embedexp.batching.blocks import Blocks
 from embedexp.batching.permutation import key_of
 from embedexp.batching.plan import Rows, Source
 from embedexp.embedding import build_embedder, load
-from embedexp.evaluation import ScoreFile
-from embedexp.evaluation.plots import plot_run
-from embedexp.evaluation.router_plot import plot_routing
 from embedexp.training import tracking
 from embedexp.training.fit import train
-from embedexp.training.language_batches import block_batch
+from embedexp.training.language_batches import Steps, block_batch
 from embedexp.training.language_model import LanguageObjective
 
-from .contrastive import PHASES, device
+from . import pictures
+from .contrastive import device
 from .evaluate import measure
 
 if TYPE_CHECKING:
@@ -105,16 +104,10 @@ def run(
             screen.say("scoring the trained model")
             scores = measure(config, embedder, directory, corpus.heldout, "after", stop, screen)
             tracker.summary({f"scores/{score.task}": score.value for score in scores})
-        plot_run(
-            directory.metrics.read(),
-            {phase: ScoreFile(directory.evaluation).read(phase) for phase in PHASES},
-            directory.path / "plot.png",
-            title=directory.name,
-        )
-        plot_routing(directory.metrics.read(), directory.path / "routing.png", title=directory.name)
+        pictures.draw(directory)
     finally:
         tracker.close()
-    forget(directory.checkpoints)
+    pictures.forget(directory)
 
 
 def build_objective(config: Config, embedder: Embedder) -> LanguageObjective:
@@ -186,6 +179,22 @@ class Losses:
         )
 
 
+def block_task(
+    config: Config,
+    stage: MLMStage | CausalLMStage,
+    texts: Sequence[TokenisedTexts],
+    corruption: Corruption,
+) -> Task:
+    """Training on blocks of texts, with `corruption` deciding what is predicted in them."""
+    blocks = blocks_of(texts, stage)
+    plan = batching.build(config.batching, block_sources(texts, blocks, stage.holdout), config.seed)
+    steps = Steps(plan, blocks, corruption, config.seed)
+    return Task(
+        lambda rank, world: partial(steps, rank=rank, world=world),
+        heldout_blocks(blocks, corruption, stage.holdout),
+    )
+
+
 def blocks_of(texts: Sequence[TokenisedTexts], stage: MLMStage | CausalLMStage) -> list[Blocks]:
     """The texts of each dataset in blocks."""
     joined = stage.documents == "joined"
@@ -227,10 +236,3 @@ def last_rows(counts: Sequence[int], holdout: int) -> Iterator[Rows]:
         first = count - kept_out(count, holdout)
         for start in range(first, count, TOGETHER):
             yield Rows("text", dataset, np.arange(start, min(start + TOGETHER, count)))
-
-
-def forget(checkpoints: Path) -> None:
-    """Checkpoints serve to resume; a finished run is its model."""
-    import shutil
-
-    shutil.rmtree(checkpoints, ignore_errors=True)

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING
 
-from embedexp import batching
 from embedexp.config.errors import UserError
 from embedexp.data.texts import tokenise_texts
 from embedexp.loss.mlm import Words, build
-from embedexp.training.language_batches import Masked, Steps
+from embedexp.training.language_batches import Masked
 
 from . import language_model
 
@@ -42,14 +40,7 @@ def prepare(
     assert option.name == "mlm"
     corruption = Masked(build(option), words_of(tokenizer))
     texts = tokenise_texts(corpus, tokenizer, config.paths.cache, ended=False)
-    blocks = language_model.blocks_of(texts, stage)
-    sources = language_model.block_sources(texts, blocks, stage.holdout)
-    plan = batching.build(config.batching, sources, config.seed)
-    steps = Steps(plan, blocks, corruption, config.seed)
-    return language_model.Task(
-        lambda rank, world: partial(steps, rank=rank, world=world),
-        language_model.heldout_blocks(blocks, corruption, stage.holdout),
-    )
+    return language_model.block_task(config, stage, texts, corruption)
 
 
 def words_of(tokenizer: PreTrainedTokenizerBase) -> Words:
