@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 COMPRESSIONS = ("", ".gz", ".zst")
+READERS = {".jsonl": "jsonl", ".csv": "csv", ".tsv": "csv", ".parquet": "parquet"}
+"""Option of `data` that reads files called so."""
 
 
 class Format(NamedTuple):
@@ -56,8 +58,16 @@ def existing(path: str, key: str, form: Format) -> list[Path]:
         raise UserError(f"{file} {what}", where=where, hint=hint)
     for each in found:
         if not each.name.endswith(form.suffixes):
-            raise UserError(f"{each.name} is not {form.noun}", where=where, hint=form.hint)
+            reader = _reader(each) if key == "data.path" else None
+            hint = f"use data={reader}, which reads it" if reader else form.hint
+            raise UserError(f"{each.name} is not {form.noun}", where=where, hint=hint)
     return found
+
+
+def _reader(file: Path) -> str | None:
+    """The option of `data` that reads a file of this name, if one does."""
+    suffixes = [suffix for suffix in file.suffixes if suffix not in COMPRESSIONS]
+    return READERS.get(suffixes[-1]) if suffixes else None
 
 
 def _fitting(pattern: Path) -> list[Path]:

@@ -103,3 +103,10 @@ def test_where_the_data_lie_is_no_part_of_the_signature(tmp_path: Path) -> None:
     assert one.signature == other.signature
     more = compose(["data=csv", f"data.path={tmp_path / 'a.csv'}", "data.bad_rows=refuse"])
     assert more.signature != one.signature
+
+
+def test_a_file_of_another_format_names_the_option_that_reads_it(tmp_path):
+    path = tmp_path / "pairs.csv.gz"
+    path.write_bytes(b"")
+    with pytest.raises(UserError, match=r"not a JSON-lines file[\s\S]*use data=csv"):
+        compose(["data=jsonl", f"data.path={path}"])
