@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from . import (
     data_checks,
@@ -114,13 +114,42 @@ def check(config: Config) -> list[Problem]:
     return sorted(found, key=lambda problem: problem.severity != "error")
 
 
+SERVANTS: tuple[tuple[str, str, Any, str], ...] = (
+    ("loss.min_temperature", "loss.learnable_temperature", True, "true"),
+    ("loss.teacher_temperature", "loss.form", "kl", "kl"),
+    ("loss.infonce.temperature", "loss.infonce.weight", None, "1.0"),
+    ("loss.infonce.denominator", "loss.infonce.weight", None, "1.0"),
+)
+"""Keys that count only where another one has a value (None: any but 0), and how to give it that."""
+
+
+def _idle_servant(config: Config, override: str, target: str) -> Problem | None:
+    for key, master, value, mend in SERVANTS:
+        if target != key:
+            continue
+        found: Any = config
+        for part in master.split("."):
+            found = getattr(found, part, None)
+        if found is None or (found if value is None else found == value):
+            return None
+        from .show import spell
+
+        return Problem(
+            f"{shorten(override, 60)} has no effect with {master}={spell(found)}",
+            f"take it out, or set {master}={mend}",
+        )
+    return None
+
+
 def without_effect(config: Config, overrides: Sequence[str]) -> Problem | None:
-    """An override of a group that the stage does not use."""
+    """An override of a group that the stage does not use, or of a key that another one disables."""
     from .schema import GROUPS
     from .tree import classes
 
     for override in overrides:
         target = override.lstrip("+~").partition("=")[0]
+        if (idle := _idle_servant(config, override, target)) is not None:
+            return idle
         group = target.partition("@")[0].partition(".")[0]
         if group not in GROUPS or group in config.stage.uses:
             continue

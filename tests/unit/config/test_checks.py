@@ -271,3 +271,24 @@ def test_rules_are_named_and_say_what_they_protect() -> None:
         assert isinstance(each, Rule)
         assert each.check.__doc__
     assert len({each.check.__name__ for each in RULES}) == len(RULES)
+
+
+@pytest.mark.parametrize(
+    ("overrides", "words"),
+    [
+        (["loss.min_temperature=0.02"], "loss.learnable_temperature=true"),
+        (["loss=distillation", "loss.infonce.temperature=0.1"], "loss.infonce.weight=1.0"),
+        (
+            ["loss=distillation", "loss.form=margin_mse", "loss.teacher_temperature=2.0"],
+            "loss.form=kl",
+        ),
+    ],
+)
+def test_a_key_that_another_one_disables_is_refused_when_it_is_set(overrides, words, tmp_path):
+    mined = tmp_path / "mined.jsonl"
+    mined.write_text('{"query": "q", "negatives": ["n"]}')
+    negatives = ["negatives=mined_file", f"negatives.path={mined}"]
+    with pytest.raises(UserError, match="has no effect") as caught:
+        compose([*negatives, *overrides])
+    assert words in str(caught.value)
+    assert compose([*negatives, *overrides, words]).loss  # the way out that was named
