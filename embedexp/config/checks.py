@@ -114,23 +114,22 @@ def check(config: Config) -> list[Problem]:
     return sorted(found, key=lambda problem: problem.severity != "error")
 
 
-SERVANTS: tuple[tuple[str, str, Any, str], ...] = (
-    ("loss.min_temperature", "loss.learnable_temperature", True, "true"),
-    ("loss.teacher_temperature", "loss.form", "kl", "kl"),
-    ("loss.infonce.temperature", "loss.infonce.weight", None, "1.0"),
-    ("loss.infonce.denominator", "loss.infonce.weight", None, "1.0"),
+SERVANTS: tuple[tuple[str, str, str], ...] = (
+    ("loss.min_temperature", "loss.learnable_temperature", "true"),
+    ("loss.infonce.temperature", "loss.infonce.weight", "1.0"),
+    ("loss.infonce.denominator", "loss.infonce.weight", "1.0"),
 )
-"""Keys that count only where another one has a value (None: any but 0), and how to give it that."""
+"""Keys that count only where another one is neither false nor 0, and what to set that to."""
 
 
 def _idle_servant(config: Config, override: str, target: str) -> Problem | None:
-    for key, master, value, mend in SERVANTS:
+    for key, master, mend in SERVANTS:
         if target != key:
             continue
         found: Any = config
         for part in master.split("."):
             found = getattr(found, part, None)
-        if found is None or (found if value is None else found == value):
+        if found is None or found:
             return None
         from .show import spell
 

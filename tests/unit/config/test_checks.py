@@ -278,10 +278,6 @@ def test_rules_are_named_and_say_what_they_protect() -> None:
     [
         (["loss.min_temperature=0.02"], "loss.learnable_temperature=true"),
         (["loss=distillation", "loss.infonce.temperature=0.1"], "loss.infonce.weight=1.0"),
-        (
-            ["loss=distillation", "loss.form=margin_mse", "loss.teacher_temperature=2.0"],
-            "loss.form=kl",
-        ),
     ],
 )
 def test_a_key_that_another_one_disables_is_refused_when_it_is_set(overrides, words, tmp_path):
@@ -292,3 +288,11 @@ def test_a_key_that_another_one_disables_is_refused_when_it_is_set(overrides, wo
         compose([*negatives, *overrides])
     assert words in str(caught.value)
     assert compose([*negatives, *overrides, words]).loss  # the way out that was named
+
+
+def test_the_teachers_temperature_counts_in_both_forms_of_distillation(tmp_path):
+    mined = tmp_path / "mined.jsonl"
+    mined.write_text('{"query": "q", "negatives": ["n"]}')
+    words = ["negatives=mined_file", f"negatives.path={mined}", "loss=distillation"]
+    words += ["loss.form=margin_mse", "loss.teacher_temperature=2.0"]
+    assert compose(words).loss.teacher_temperature == 2.0
