@@ -54,7 +54,7 @@ def ours(queries: np.ndarray, documents: np.ndarray, method: str) -> Any:
         from embedexp.config.schema.stage import HNSWIndex, IVFIndex, MiningSearch, SearchTile
         from embedexp.negatives.indexes import FaissSearch
 
-        tile = SearchTile(queries=1024, documents=8192, block=16384)
+        tile = SearchTile(queries=1024, documents=2048, block=16384)
         ivf, hnsw = IVFIndex(lists=1, probes=1), HNSWIndex(links=2, build_breadth=1, breadth=1)
         find = FaissSearch(MiningSearch(method="faiss_flat", tile=tile, ivf=ivf, hnsw=hnsw))
     rules = Rules(NEGATIVES, rank_max=NEAREST, relative_margin=MARGIN)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hydra.core.utils import JobReturn, JobStatus
 from hydra.plugins.launcher import Launcher
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from hydra.core.utils import JobReturn
     from hydra.types import HydraContext, TaskFunction
     from omegaconf import DictConfig
 
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 class LocalLauncher(Launcher):
     """Runs cells in local processes, `processes` of them at a time."""
 
-    def __init__(self, processes: int) -> None:
-        self.processes = processes
+    def __init__(self, processes: int, snapshot: bool) -> None:
+        self.processes, self.snapshot = processes, snapshot
 
     def setup(
         self, *, hydra_context: HydraContext, task_function: TaskFunction, config: DictConfig
@@ -35,19 +35,11 @@ class LocalLauncher(Launcher):
             UserError: a cell is wrong; nothing was started.
         """
         from embedexp.launch.local import launch
-        from embedexp.launch.outcome import CellFailedError
+        from embedexp.launch.outcome import returned
         from embedexp.launch.plan import option_folders
-        from embedexp.runs import Run
 
         config_dirs = option_folders(self.config.hydra)
-        outcomes = launch(job_overrides, config_dirs, processes=self.processes)
-        returns = []
-        for overrides, outcome in zip(job_overrides, outcomes, strict=True):
-            failed = outcome.failed
-            value = CellFailedError(outcome.remark) if failed else Run(outcome.cell.run)
-            status = JobStatus.FAILED if failed else JobStatus.COMPLETED
-            returned = JobReturn(overrides=overrides, status=status, task_name="embedexp")
-            returned.working_dir = str(outcome.cell.run.path)
-            returned.return_value = value
-            returns.append(returned)
-        return returns
+        outcomes = launch(
+            job_overrides, config_dirs, processes=self.processes, snapshot=self.snapshot
+        )
+        return returned(job_overrides, outcomes)

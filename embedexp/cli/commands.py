@@ -75,50 +75,33 @@ def _help(arguments: Sequence[str]) -> int:
 
 
 def _status(arguments: Sequence[str]) -> int:
-    from embedexp.runs.registry import find, resolve
-    from embedexp.runs.tables import console, describe, runs_table
-    from embedexp.runs.text import markup
+    from .operate import status
 
-    parser = _run_parser("status")
-    parser.add_argument("run", nargs="*")
-    given = parser.parse_intermixed_args(list(arguments))
-    folder = given.runs or default_runs()
-    out = console()
-    if not given.run:
-        runs = find(folder)
-        if not runs:
-            out.print(markup(f"no runs in {folder}; start one: python -m embedexp"))
-            return OK
-        out.print(runs_table(runs))
-        return OK
-    for position, text in enumerate(given.run):
-        inside = find(text)
-        if position:
-            out.print()
-        if inside:
-            out.print(runs_table(inside))
-        else:
-            out.print(describe(resolve(text, folder)), soft_wrap=True)
-    return OK
+    return status(arguments)
 
 
 def _logs(arguments: Sequence[str]) -> int:
-    from embedexp.runs.registry import resolve
+    from .operate import logs
 
-    from .logs import follow
+    return logs(arguments)
 
-    parser = _run_parser("logs")
-    parser.add_argument("run")
-    parser.add_argument("-f", "--follow", action="store_true")
-    given = parser.parse_intermixed_args(list(arguments))
-    follow(resolve(given.run, given.runs or default_runs()), wait=given.follow)
-    return OK
+
+def _retry(arguments: Sequence[str]) -> int:
+    from .operate import retry
+
+    return retry(arguments)
+
+
+def _cancel(arguments: Sequence[str]) -> int:
+    from .operate import cancel
+
+    return cancel(arguments)
 
 
 def _show(arguments: Sequence[str]) -> int:
     from embedexp.config.show import show
 
-    parser = _run_parser("show")
+    parser = run_parser("show")
     parser.add_argument("--config-dir", "-cd", action="append", default=[])
     parser.add_argument("--plot", metavar="FILE", type=Path)
     parser.add_argument("overrides", nargs="*")
@@ -146,7 +129,7 @@ def _show(arguments: Sequence[str]) -> int:
 def _diff(arguments: Sequence[str]) -> int:
     from embedexp.config.show import diff
 
-    parser = _run_parser("diff")
+    parser = run_parser("diff")
     parser.add_argument("--config-dir", "-cd", action="append", default=[])
     parser.add_argument("a")
     parser.add_argument("b", nargs="?")
@@ -164,7 +147,7 @@ def _resume(arguments: Sequence[str]) -> int:
 
     from .experiments import execute
 
-    parser = _run_parser("resume")
+    parser = run_parser("resume")
     parser.add_argument("run")
     given = parser.parse_intermixed_args(list(arguments))
     run = resolve(given.run, given.runs or default_runs())
@@ -189,7 +172,7 @@ def _results(arguments: Sequence[str]) -> int:
     from embedexp.runs import Run
     from embedexp.runs.registry import resolve
 
-    parser = _run_parser("results")
+    parser = run_parser("results")
     parser.add_argument("run")
     given = parser.parse_intermixed_args(list(arguments))
     _print_results(Run(resolve(given.run, given.runs or default_runs())))
@@ -241,7 +224,8 @@ def default_runs() -> str:
     return str(root_config()["paths"]["runs"])
 
 
-def _run_parser(name: str) -> argparse.ArgumentParser:
+def run_parser(name: str) -> argparse.ArgumentParser:
+    """A parser for the arguments of the command `name`, with the folder of runs among them."""
     parser = _Parser(prog=name, add_help=False, allow_abbrev=False)
     parser.add_argument("--runs")
     return parser
@@ -251,6 +235,8 @@ _RUN = (
     "RUN is a run directory, a run's name, or the start of its name or signature.\n"
     "--runs FOLDER looks there instead of in the default folder."
 )
+
+_MANY = _RUN + "\nMULTIRUN is the id of a multirun: all its cells. FOLDER: all runs in it."
 
 COMMANDS: dict[str, Command] = {
     "show": Command(
@@ -268,12 +254,31 @@ COMMANDS: dict[str, Command] = {
         "Without A: how B differs from the defaults.\n" + _RUN,
     ),
     "status": Command(
-        "[RUN | FOLDER]...",
-        "what is running, how far, and what failed",
+        "[RUN | MULTIRUN | FOLDER]...",
+        "what is running, how far, what failed and why",
         _status,
-        "Without RUN: a table of all runs.\n" + _RUN,
+        "Without RUN: a table of all runs. SLURM is asked about jobs that are silent.\n" + _MANY,
     ),
-    "logs": Command("RUN [-f]", "a run's log; -f follows it until the run ends", _logs, _RUN),
+    "logs": Command(
+        "RUN [-f] [--rank K] [--job]",
+        "a run's log; -f follows it until the run ends",
+        _logs,
+        "--rank K shows the log of another rank, --job what the scheduler has recorded.\n" + _RUN,
+    ),
+    "retry": Command(
+        "[RUN | MULTIRUN | FOLDER]... [--only REASON] [hydra.launcher.KEY=VALUE]...",
+        "launch again what did not finish, from its checkpoints",
+        _retry,
+        "By the launcher and with the settings of before, but for those given.\n"
+        "REASON: failed, timeout, killed, out-of-memory, nan, error, cancelled, interrupted,\n"
+        "preempted; several with commas. Without it: all but cancelled ones.\n" + _MANY,
+    ),
+    "cancel": Command(
+        "(RUN | MULTIRUN | FOLDER)... [--yes]",
+        "stop runs for good, those that run after they have saved",
+        _cancel,
+        "Asks before it cancels more than one, unless --yes is given.\n" + _MANY,
+    ),
     "resume": Command(
         "RUN", "go on with a planned or interrupted run, from its frozen config", _resume, _RUN
     ),

@@ -56,6 +56,7 @@ def execute(config: Config) -> int:
     from embedexp.runs import FailureKind, RunDirectory, State, failure_kind
     from embedexp.runs.text import plain, redact
     from embedexp.training.interrupt import InterruptedRunError
+    from embedexp.training.world import World
 
     try:
         run: Run = embedexp.run(config)
@@ -76,7 +77,8 @@ def execute(config: Config) -> int:
         print(plain(summary), file=sys.stderr)
         print(plain(f"traceback: {directory.log_file}"), file=sys.stderr)
         return RUN_FAILED
-    return exit_code(run)
+    # A rank after the first has done its part, whatever the first one still has to do.
+    return exit_code(run) if World.of_environment().first else OK
 
 
 def exit_code(run: Run) -> int:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from . import (
+    compute_checks,
     data_checks,
     embedding_checks,
     language_checks,
@@ -102,6 +103,7 @@ RULES: tuple[Rule, ...] = (
     *loss_checks.RULES,
     *mining_checks.RULES,
     *training_checks.RULES,
+    *compute_checks.RULES,
 )
 
 

@@ -61,7 +61,7 @@ def columns_make_examples(config: Config) -> Problem | None:
                 "set data.task=classification or data.task=clustering, or data.columns.label=null",
             )
         others = ["negatives", "score", "teacher_scores"]
-        others += ["label", "group", "prompt"] if kind == "text" else ["group"]
+        others += ["label", "group", "language", "prompt"] if kind == "text" else ["group"]
         idle = [name for name in others if getattr(named, name) is not None]
         if idle:
             return warning(

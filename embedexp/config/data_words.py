@@ -35,6 +35,7 @@ def _columns(columns: Any, task: str) -> str:
         ("negatives", "hard negatives"),
         ("score", "score"),
         ("group", "group"),
+        ("language", "language"),
         ("teacher_scores", "teacher's scores"),
     ):
         value = getattr(columns, key)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from functools import cached_property
+import json
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -58,9 +59,8 @@ class Config(Experiment):
 
     def to_yaml(self) -> str:
         """The frozen form that `load` reads back to an equal config."""
-        import yaml
-
-        return yaml.safe_dump(self.to_dict(), sort_keys=False, allow_unicode=True, width=100)
+        # The cells of a sweep share most sections, and writing YAML is slow.
+        return "".join(_section(json.dumps({k: v})) for k, v in self.to_dict().items())
 
     @classmethod
     def load(cls, path: str | Path) -> Config:
@@ -72,3 +72,15 @@ class Config(Experiment):
         from .frozen import load
 
         return load(Path(path))
+
+
+@lru_cache(maxsize=4096)
+def _section(text: str) -> str:
+    """The YAML of one section, given as JSON."""
+    import yaml
+
+    dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
+    dumped: str = yaml.dump(
+        json.loads(text), Dumper=dumper, sort_keys=False, allow_unicode=True, width=100
+    )
+    return dumped

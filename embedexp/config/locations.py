@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -9,7 +11,7 @@ from typing import TYPE_CHECKING
 from .errors import UserError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
 PACKAGE = Path(__file__).resolve().parents[1]
 
@@ -35,11 +37,29 @@ def search_folders(extra: Sequence[str | Path] = ()) -> list[Path]:
     return [conf_dir(), *folders]
 
 
+_STAMP: ContextVar[tuple[tuple[Path, ...], int] | None] = ContextVar("stamp", default=None)
+
+
 def files_stamp(folders: Iterable[Path]) -> int:
-    """A number that changes when a YAML file of the folders does."""
-    files = (path for folder in folders for path in sorted(folder.rglob("*.yaml")))
+    """A number that changes when an option's file in one of the folders is made or edited."""
+    known = tuple(folders)
+    held = _STAMP.get()
+    if held is not None and held[0] == known:
+        return held[1]
+    files = (path for folder in known for path in sorted(folder.rglob("*.yaml")))
     stats = ((str(path), path.stat()) for path in files)
     return hash(tuple((name, stat.st_mtime_ns, stat.st_size) for name, stat in stats))
+
+
+@contextmanager
+def files_held(folders: Iterable[Path]) -> Iterator[None]:
+    """Take the folders' files to be as they are now, for as long as the block lasts."""
+    known = tuple(folders)
+    token = _STAMP.set((known, files_stamp(known)))
+    try:
+        yield
+    finally:
+        _STAMP.reset(token)
 
 
 def short(path: Path) -> str:

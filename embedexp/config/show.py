@@ -79,7 +79,7 @@ def _rows(config: Config) -> list[Row]:
         if "training" in uses:
             rows += [_batch(config), _loss(config)]
             rows += [_negatives(config)] if "negatives" in uses else []
-            rows += [_training(config, sizes), _optimizer(config)]
+            rows += [_training(config, sizes), _optimizer(config), _memory(config)]
     if "merge" in uses:
         inputs = ", ".join(getattr(config.merge, "inputs", ()))
         rows.append(("merge", f"{config.merge.name} of {inputs}", ("merge",)))
@@ -222,6 +222,15 @@ def _optimizer(config: Config) -> Row:
         f"decay {optimizer.weight_decay:g}, clipping {clip}"
     )
     return "optimizer", text, ("optimizer",)
+
+
+def _memory(config: Config) -> Row:
+    from .memory import estimate, gib
+    from .resources import resources
+
+    needed = estimate(config)
+    each = " on each device" if resources(config.compute).world > 1 else ""
+    return "memory", f"at most {gib(needed.total)} GiB{each}: {needed.parts()}", ("compute",)
 
 
 def _evaluation(config: Config) -> Row:

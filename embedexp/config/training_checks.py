@@ -97,6 +97,14 @@ def sampling_has_sizes(config: Config) -> Problem | None:
             "set batching.sampling.temperature=0.3, or batching.sampling.by=dataset",
         )
     parts = config.data.sources.values() if config.data.name == "mixture" else ()
+    sources = [part.data for part in parts if not part.language] if parts else [config.data]
+    if any(getattr(getattr(data, "columns", None), "language", None) for data in sources):
+        return Problem(
+            "batching.sampling.by=language draws datasets, each of one language, but "
+            "data.columns.language says that the rows of one differ",
+            "make a source of data=mixture of each language (data.sources.NAME.language), or use "
+            "batching.sampling.by=dataset",
+        )
     if any(part.language for part in parts):
         return None
     return Problem(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from typing import TYPE_CHECKING, cast
 
 from embedexp.config.errors import UserError
@@ -30,8 +31,15 @@ def load(option: Data, cache_dir: str | Path | None = None) -> Corpus:
 
 
 def fingerprint(option: Data) -> str:
-    """SHA-256 of the content that a `data` option reads, without parsing it."""
-    return cast("str", implementation("data", option.name).fingerprint(option))
+    """SHA-256 of the content that a `data` option reads, without parsing it.
+
+    A column of languages counts as content: signatures without one are what they always were.
+    """
+    content = cast("str", implementation("data", option.name).fingerprint(option))
+    language = getattr(getattr(option, "columns", None), "language", None)
+    if language is None:
+        return content
+    return hashlib.sha256(f"{content}\0language\0{language}".encode()).hexdigest()
 
 
 def describe(option: Data) -> list[tuple[str, str, int | None]]:

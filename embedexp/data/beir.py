@@ -26,6 +26,7 @@ COLUMNS = Columns(
     negatives=None,
     score=None,
     group=None,
+    language=None,
     label=None,
     teacher_scores=None,
     prompt=None,

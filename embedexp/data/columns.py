@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-FORMAT = 1  # raise when the file or its meaning changes: older ones are then made anew
+FORMAT = 2  # raise when the file or its meaning changes: older ones are then made anew
 BATCH = 8192  # rows of a record batch
 SMALL = 20_000  # so many rows and fewer are kept as lists
 FILE = "examples.arrow"
@@ -44,6 +44,7 @@ class Example:
     score: float | None = None
     group: str | None = None
     teacher_scores: tuple[float, ...] | None = None
+    language: str | None = None
 
 
 class Column(Sequence[T]):
@@ -241,6 +242,7 @@ _FIELDS = {
     "score": "scores",
     "group": "groups",
     "teacher_scores": "teacher_scores",
+    "language": "languages",
 }
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-COLUMNS = ("queries", "positives", "negatives", "scores", "groups", "teacher_scores")
+COLUMNS = ("queries", "positives", "negatives", "scores", "groups", "teacher_scores", "languages")
 """The fields of a dataset that hold one value per example."""
 
 
@@ -24,7 +24,8 @@ class Dataset:
     hypernym; None for none); texts that are equal never are, groups or not. `teacher_scores[i]`
     are a teacher's scores of the positive, then of the negatives. A query with several positives
     is several examples. `weight` is how often the dataset is drawn, relative to the others;
-    `language` a code such as `en`, empty where it is unknown.
+    `language` a code such as `en`, empty where it is unknown. Where examples say theirs,
+    `languages[i]` is it (None: unknown) and counts instead.
     """
 
     name: str
@@ -37,6 +38,7 @@ class Dataset:
     weight: float = 1.0
     teacher_scores: Sequence[Sequence[float]] | None = None
     language: str = ""
+    languages: Sequence[str | None] | None = None
 
     def __len__(self) -> int:
         return len(self.queries)

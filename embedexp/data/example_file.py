@@ -23,6 +23,7 @@ TYPES: dict[str, dict[str, pa.DataType]] = {
         "score": pa.float64(),
         "group": TEXT,
         "teacher_scores": pa.list_(pa.float32()),
+        "language": TEXT,
     },
     "texts": {"text": TEXT},
 }

@@ -39,6 +39,7 @@ class Names(NamedTuple):
     negatives: tuple[str, ...]
     score: str | None
     group: str | None
+    language: str | None
     label: str | None
     teacher_scores: tuple[str | None, ...]  # of two, one may be missing
     prompt: str | None
@@ -46,8 +47,9 @@ class Names(NamedTuple):
 
     def wanted(self) -> set[str]:
         """All of them."""
-        one = (self.query, self.positive, self.score, self.group, self.label, self.prompt)
-        return {n for n in (*one, self.text, *self.negatives, *self.teacher_scores) if n}
+        one = (self.query, self.positive, self.score, self.group, self.language, self.label)
+        others = (self.prompt, self.text, *self.negatives, *self.teacher_scores)
+        return {name for name in (*one, *others) if name}
 
 
 def resolve(columns: Columns, there: Sequence[str]) -> Names:
@@ -99,7 +101,7 @@ class _Resolver:
         c = self.columns
         if c.text is not None:
             text = self.one("text", c.text)
-            return Names(text or "", None, (), None, None, None, (), None, text)
+            return Names(text or "", None, (), None, None, None, None, (), None, text)
         teachers = [c.teacher_scores] if isinstance(c.teacher_scores, str) else c.teacher_scores
         scores = [self.one("teacher_scores", name) for name in teachers or ()]
         labelled = c.label is not None
@@ -109,6 +111,7 @@ class _Resolver:
             () if labelled else tuple(self.negatives()),
             self.one("score", c.score),
             self.one("group", c.group),
+            self.one("language", c.language),
             self.one("label", c.label),
             () if labelled or not any(scores) else tuple(scores),
             self.one("prompt", c.prompt),

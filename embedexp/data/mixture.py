@@ -20,7 +20,7 @@ from . import fingerprint as content_of
 from . import load as load_source
 from .columns import Example, ExampleStore, batches
 from .columns import fingerprint as column_content
-from .dataset import Corpus, Dataset, TextDataset
+from .dataset import COLUMNS, Corpus, Dataset, TextDataset
 from .hashing import stable_hash
 
 if TYPE_CHECKING:
@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from embedexp.config.schema.data import Mixture
-
-COLUMNS = ("queries", "positives", "negatives", "scores", "groups", "teacher_scores")
 
 log = logging.getLogger(__name__)
 
@@ -71,6 +69,8 @@ def load(option: Mixture, cache_dir: str | Path | None = None) -> Corpus:
             if isinstance(dataset, TextDataset):
                 texts.append(replace(dataset, **changes))
             else:
+                if part.language:  # what the mixture says of a source counts
+                    changes["languages"] = None
                 train.append(replace(dataset, **changes))
         several = len(corpus.heldout) > 1
         heldout += [
@@ -213,7 +213,7 @@ def _joined(task: str, parts: Sequence[Dataset], cache_dir: str | Path | None) -
     languages = {part.language for part in parts}
     content = hashlib.sha256(b"joined")
     for part in parts:
-        content.update(part.name.encode() + b"\0")
+        content.update(f"{part.name}\0{part.language}\0".encode())
         for name in COLUMNS:
             content.update(column_content(getattr(part, name)).encode())
     return ExampleStore.build(
@@ -237,9 +237,11 @@ def _examples(parts: Sequence[Dataset]) -> Iterator[Example]:
         any(getattr(part, name) is not None for part in parts)
         for name in ("scores", "teacher_scores")
     )
+    spoken = {part.language for part in parts}
+    several = len(spoken) > 1 or any(part.languages is not None for part in parts)
     for part in parts:
         rows = zip(*(_filled(getattr(part, name), len(part)) for name in COLUMNS), strict=True)
-        for query, positive, negatives, score, group, teacher in rows:
+        for query, positive, negatives, score, group, teacher, language in rows:
             texts = tuple(negatives or ())
             yield Example(
                 query,
@@ -248,6 +250,7 @@ def _examples(parts: Sequence[Dataset]) -> Iterator[Example]:
                 math.nan if score is None and scored else score,
                 None if group is None else f"{part.name}\0{group}",
                 (math.nan,) * (1 + len(texts)) if teacher is None and taught else teacher,
+                (language or part.language or None) if several else None,
             )
 
 

@@ -125,6 +125,7 @@ class Pairs:
             assert names.score is not None
             score = cells.number(names.score, fields[names.score])
         group = cells.name(names.group, fields[names.group]) if names.group else None
+        language = _language(cells, fields, names)
         scores = self._scores(fields, names, len(positives), len(negatives))
         kept = [
             place
@@ -139,7 +140,7 @@ class Pairs:
             if scores is not None:
                 rest = (scores[len(positives) + place] for place in kept)
                 teacher = (scores[number], *rest)
-            yield Example(query, positive, chosen, score, group, teacher)
+            yield Example(query, positive, chosen, score, group, teacher, language)
 
     def _scores(
         self, fields: dict[str, Any], names: Names, positives: int, negatives: int
@@ -175,19 +176,20 @@ class Classes:
     def __call__(self, fields: dict[str, Any], names: Names) -> Iterator[Example]:
         """A text and its label; texts of one label are no negatives of each other."""
         label = _label(self.cells, fields, names)
-        yield Example(_query(self.cells, fields, names), label, group=label)
+        language = _language(self.cells, fields, names)
+        yield Example(_query(self.cells, fields, names), label, group=label, language=language)
 
 
 class Clusters:
     """Labelled texts in pairs: each text is in one pair, with the next of its label.
 
     So no text of a pair that is held out is met in training. The last text of a label with an odd
-    number of them has no partner.
+    number of them has no partner. Partners are of the same language, where rows say theirs.
     """
 
     def __init__(self, cells: Cells, seen: Seen) -> None:
         self.cells, self.seen = cells, seen
-        self.waiting: dict[str, str] = {}
+        self.waiting: dict[tuple[str, str | None], str] = {}
 
     def __call__(self, fields: dict[str, Any], names: Names) -> Iterator[Example]:
         """The pair that a text completes, if any."""
@@ -195,11 +197,12 @@ class Clusters:
         text = _query(self.cells, fields, names)
         if not self.seen.add(stable_hash("label", label, text)):
             raise repeated()
-        partner = self.waiting.pop(label, None)
+        language = _language(self.cells, fields, names)
+        partner = self.waiting.pop((label, language), None)
         if partner is None:
-            self.waiting[label] = text
+            self.waiting[label, language] = text
         else:
-            yield Example(partner, text, group=label)
+            yield Example(partner, text, group=label, language=language)
 
 
 def plain_text(cells: Cells, fields: dict[str, Any], names: Names) -> str:
@@ -213,6 +216,12 @@ def _query(cells: Cells, fields: dict[str, Any], names: Names) -> str:
     if names.prompt and (prompt := fields.get(names.prompt)) is not None:
         return cells.text(names.prompt, prompt) + query
     return query
+
+
+def _language(cells: Cells, fields: dict[str, Any], names: Names) -> str | None:
+    if names.language is None:
+        return None
+    return cells.name(names.language, fields.get(names.language))
 
 
 def _label(cells: Cells, fields: dict[str, Any], names: Names) -> str:

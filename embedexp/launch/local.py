@@ -2,23 +2,32 @@
 
 from __future__ import annotations
 
+import dataclasses
+import os
 import signal
 import threading
 import time
 from collections import deque
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from embedexp.config.errors import UserError
+from embedexp.runs import State
+from embedexp.runs.job import Job
 
+from .handing import hand_over
 from .outcome import Outcome
-from .plan import Cell, plan
+from .plan import Cell, Plan, plan, plan_frozen
 from .process import CellProcess, thread_variables
 from .screen import Screen
+from .snapshot import code_folder
+from .snapshot import variables as code_variables
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
+
+    from embedexp.runs import RunDirectory
 
 POLL_SECONDS = 0.2
 # Time for a step to end and a checkpoint to be written after the request to stop.
@@ -30,39 +39,88 @@ def launch(
     config_dirs: Sequence[str | Path] = (),
     *,
     processes: int = 1,
+    snapshot: bool = True,
 ) -> list[Outcome]:
     """Plan `cells` (lists of overrides), run what is missing, and tell how each one ended.
 
-    Every cell is validated and frozen before the first starts. A failed cell changes nothing for
-    the others. The outcomes are in the order of `cells`.
+    Every cell is validated and frozen before the first starts, and with `snapshot` so is the code.
+    A failed cell changes nothing for the others. The outcomes are in the order of `cells`.
 
     Raises:
-        UserError: a cell or `processes` is wrong; nothing was started.
+        UserError: a cell, `processes` or `snapshot` is wrong; nothing was started.
         KeyboardInterrupt: stopped by Ctrl-C or SIGTERM, after all cells were.
     """
-    if not isinstance(processes, int) or processes < 1:
+    settings = {"processes": processes, "snapshot": snapshot}
+    _require(settings)
+    planned = plan(cells, config_dirs)
+    if planned.cells:
+        planned.record("local", settings)
+    outcomes = _launch(planned, settings, planned.multirun)
+    return [outcomes[position] for position in planned.positions]
+
+
+def launch_frozen(
+    runs: Sequence[RunDirectory], labels: Sequence[str], settings: Mapping[str, Any]
+) -> list[Outcome]:
+    """Run again what is frozen already, as `launch` does with the settings of their jobs.
+
+    Raises:
+        UserError: a setting is wrong; nothing was started.
+        KeyboardInterrupt: stopped by Ctrl-C or SIGTERM, after all cells were.
+    """
+    checked = {"processes": 1, "snapshot": True, **settings}
+    _require(checked)
+    return _launch(plan_frozen(runs, labels), checked, None)
+
+
+def _require(settings: Mapping[str, Any]) -> None:
+    processes, snapshot = settings["processes"], settings["snapshot"]
+    if isinstance(processes, bool) or not isinstance(processes, int) or processes < 1:
         raise UserError(
             f"hydra.launcher.processes={processes}, but it takes a whole number, 1 or more",
             hint="cells that run at the same time: hydra.launcher.processes=2",
         )
-    planned = plan(cells, config_dirs)
-    processes = max(1, min(processes, len(planned.to_run)))
+    if not isinstance(snapshot, bool):
+        raise UserError(f"hydra.launcher.snapshot={snapshot}, but it takes true or false")
+
+
+def _launch(planned: Plan, settings: Mapping[str, Any], multirun: str | None) -> list[Outcome]:
+    processes = max(1, min(int(settings["processes"]), len(planned.to_run)))
     with Screen(planned, processes) as screen, _sigterm_as_interrupt():
-        outcomes = _run_all(planned.cells, processes, screen)
-    screen.final(list(outcomes.values()))
-    return [outcomes[planned.cells[position]] for position in planned.positions]
+        variables: dict[str, str] = {}
+        if planned.to_run:
+            code = code_folder(planned.runs_folder, frozen=settings["snapshot"])
+            variables = code_variables(code)
+        job = Job("local", id=str(os.getpid()), multirun=multirun, settings=dict(settings))
+        outcomes = _run_all(planned.cells, processes, variables, job, screen)
+    found = [outcomes[cell] for cell in planned.cells]
+    screen.final(found)
+    return found
 
 
-def _run_all(cells: Sequence[Cell], processes: int, screen: Screen) -> dict[Cell, Outcome]:
+def _run_all(
+    cells: Sequence[Cell], processes: int, variables: Mapping[str, str], job: Job, screen: Screen
+) -> dict[Cell, Outcome]:
     outcomes = {cell: Outcome.unstarted(cell) for cell in cells}
-    waiting = deque(cell for cell in cells if cell.todo == "run")
+    waiting: deque[Cell] = deque()
+    for cell in cells:
+        if cell.todo == "run":
+            problem = hand_over(cell.run, dataclasses.replace(job, log=str(cell.run.log_file)))
+            if problem is None:
+                waiting.append(cell)
+            else:
+                outcomes[cell] = Outcome(cell, "failed", problem)
     running: dict[Cell, CellProcess] = {}
-    variables = thread_variables(processes)
     try:
         while waiting or running:
             while waiting and len(running) < processes:
                 cell = waiting.popleft()
-                running[cell] = CellProcess(cell.run, variables)
+                if _cancelled(cell):
+                    outcomes[cell] = Outcome(cell, State.CANCELLED, "cancelled while it waited")
+                    screen.ended(outcomes[cell])
+                    continue
+                threads = thread_variables(processes * cell.resources.devices)
+                running[cell] = CellProcess(cell.run, {**variables, **threads})
                 screen.started(cell)
             for cell, process in list(running.items()):
                 if process.poll() is not None:
@@ -75,6 +133,16 @@ def _run_all(cells: Sequence[Cell], processes: int, screen: Screen) -> dict[Cell
         _stop(running, screen)
         raise
     return outcomes
+
+
+def _cancelled(cell: Cell) -> bool:
+    """Whether someone has cancelled a cell before its turn came; then its status says so."""
+    if not cell.run.cancel_requested:
+        return False
+    if cell.run.status.state is not State.CANCELLED:
+        with cell.run.owned():
+            cell.run.cancel("cancelled while it waited")
+    return True
 
 
 def _stop(running: dict[Cell, CellProcess], screen: Screen) -> None:

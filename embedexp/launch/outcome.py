@@ -8,8 +8,16 @@ from typing import TYPE_CHECKING
 from embedexp.runs import FailureKind, State
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from hydra.core.utils import JobReturn
+
     from .plan import Cell
     from .process import CellProcess
+
+
+# A cell that a scheduler has taken on may still end well.
+_WELL = (State.FINISHED, State.QUEUED, State.RUNNING)
 
 
 class CellFailedError(Exception):
@@ -26,13 +34,14 @@ class Outcome:
 
     @property
     def failed(self) -> bool:
-        """Whether the cell was started here and did not finish."""
-        return self.cell.todo == "run" and self.state != State.FINISHED
+        """Whether the cell was started here and has ended otherwise than finished."""
+        return self.cell.todo == "run" and self.state not in _WELL
 
     @classmethod
     def unstarted(cls, cell: Cell) -> Outcome:
         """The outcome of a cell that needs no process, or has none yet."""
-        remarks = {"finished": "finished before", "elsewhere": "running elsewhere", "run": ""}
+        held = f"elsewhere: {cell.remark}" if cell.remark else "running elsewhere"
+        remarks = {"finished": "finished before", "elsewhere": held, "run": ""}
         return cls(cell, cell.run.status.shown, remarks[cell.todo])
 
     @classmethod
@@ -47,3 +56,20 @@ class Outcome:
             status.shown if process.poll() == 0 or status.state is not State.FINISHED else "failed"
         )
         return cls(cell, state, remark)
+
+
+def returned(overrides: Sequence[Sequence[str]], outcomes: Sequence[Outcome]) -> list[JobReturn]:
+    """What a launcher gives back to Hydra: a run for each cell, or its failure."""
+    from hydra.core.utils import JobReturn, JobStatus
+
+    from embedexp.runs import Run
+
+    returns = []
+    for one, outcome in zip(overrides, outcomes, strict=True):
+        failed = outcome.failed
+        status = JobStatus.FAILED if failed else JobStatus.COMPLETED
+        job = JobReturn(overrides=one, status=status, task_name="embedexp")
+        job.working_dir = str(outcome.cell.run.path)
+        job.return_value = CellFailedError(outcome.remark) if failed else Run(outcome.cell.run)
+        returns.append(job)
+    return returns

@@ -25,13 +25,14 @@ _ROWS_KEPT = 8  # lines of the terminal left for what stands above and below the
 class Screen:
     """Tells how the cells of a plan are doing; a context that leaves the terminal as it was."""
 
-    def __init__(self, plan: Plan, processes: int) -> None:
+    def __init__(self, plan: Plan, processes: int | None) -> None:
         self._plan = plan
         self._console = console()
         self._running: set[Cell] = set()
         self._ended: dict[Cell, Outcome] = {}
         self._live: Any = None
-        at_a_time = f", {processes} at a time" if len(plan.to_run) > 1 else ""
+        several = processes is not None and len(plan.to_run) > 1
+        at_a_time = f", {processes} at a time" if several else ""
         self.note(plan.summary() + at_a_time)
 
     def __enter__(self) -> Self:
@@ -163,6 +164,9 @@ def final_table(outcomes: Sequence[Outcome]) -> Table:
         kind = run.status.failure if outcome.failed else None
         told = kind is not None and kind is not FailureKind.ERROR
         state = styled(outcome.state) + (f": {kind}" if told else "")
+        if outcome.state == State.QUEUED and run.status.state is State.QUEUED:
+            job = run.job
+            state += f" ({job.shown})" if job is not None else ""
         time = duration(run.status.seconds)
         table.add_row(markup(_title(outcome.cell)), state, *values, time, markup(run.path))
     return table

@@ -124,9 +124,12 @@ class EmbeddingCache:
                 block = np.load(beside, mmap_mode="r", allow_pickle=False)
                 if known.shape != (len(block), 2):
                     raise ValueError("not as many keys as vectors")
-            except (OSError, ValueError) as error:
+            except (EOFError, FileNotFoundError, ValueError) as error:
                 log.warning("embedded again: %s is damaged (%s)", beside, error)
                 path.unlink(missing_ok=True)
+                continue
+            except OSError as error:  # no memory, no right: what others can read stays there
+                log.warning("embedded again: %s cannot be read (%s)", beside, error)
                 continue
             blocks.append(block)
             keys.append(known)

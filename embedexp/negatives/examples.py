@@ -22,7 +22,7 @@ class Examples:
 
     `documents` are the positives and the negatives that come with the data. `forbidden` bars, for
     each query: its positives, its own text, and documents of any group that one of its positives
-    belongs to (as the query then does).
+    belongs to (as the query then does). `languages` are those of the queries, empty where unknown.
     """
 
     name: str
@@ -31,6 +31,7 @@ class Examples:
     documents: list[str]
     positives: list[list[int]]
     forbidden: Forbidden
+    languages: list[str]
 
     @classmethod
     def of(cls, dataset: Dataset) -> Examples:
@@ -40,12 +41,16 @@ class Examples:
         positives: list[dict[int, None]] = []
         groups: dict[str, int] = {}
         of_document: dict[int, set[int]] = {}
+        languages: list[str] = []
+        spoken = dataset.languages or [dataset.language] * len(dataset)
         column = dataset.groups if dataset.groups is not None else [None] * len(dataset)
-        for query, positive, group in zip(dataset.queries, dataset.positives, column, strict=True):
+        rows = zip(dataset.queries, dataset.positives, column, spoken, strict=True)
+        for query, positive, group, language in rows:
             q = queries.setdefault(query, len(queries))
             d = documents.setdefault(positive, len(documents))
             if q == len(positives):
                 positives.append({})
+                languages.append(language or "")
             positives[q][d] = None
             if group is not None:
                 g = groups.setdefault(group, len(groups))
@@ -67,6 +72,7 @@ class Examples:
             list(documents),
             [list(row) for row in positives],
             Forbidden(tuple(columns)),
+            languages,
         )
 
 

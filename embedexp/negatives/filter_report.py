@@ -84,10 +84,16 @@ def words(found: Sequence[Found]) -> list[str]:
 def by_language(found: Sequence[Found]) -> dict[str, tuple[int, int]]:
     """Pairs and kept pairs of each language."""
     shares: dict[str, tuple[int, int]] = {}
-    for facts in (each.facts for each in found):
-        pairs, kept = shares.get(facts["language"], (0, 0))
-        shares[facts["language"]] = (pairs + facts["pairs"], kept + facts["kept"])
+    for part in (part for each in found for part in parts(each.facts)):
+        pairs, kept = shares.get(part["language"], (0, 0))
+        shares[part["language"]] = (pairs + part["pairs"], kept + part["kept"])
     return shares
+
+
+def parts(facts: dict[str, Any]) -> list[dict[str, Any]]:
+    """The counts of each language of a dataset; of a file from before there were several, of it."""
+    found: list[dict[str, Any]] = facts.get("parts") or [facts]
+    return found
 
 
 def write(found: Sequence[Found], folder: Path, *, title: str) -> None:
@@ -97,13 +103,14 @@ def write(found: Sequence[Found], folder: Path, *, title: str) -> None:
         (
             f["dataset"],
             f["task"],
-            f["language"] or "-",
-            f"{f['pairs']:,}",
-            f"{f['kept'] / f['pairs']:.1%}",
-            f"{f['by_rank'] / f['pairs']:.1%}",
-            f"{f['by_score'] / f['pairs']:.1%}",
+            part["language"] or "-",
+            f"{part['pairs']:,}",
+            f"{part['kept'] / part['pairs']:.1%}",
+            f"{part['by_rank'] / part['pairs']:.1%}",
+            f"{part['by_score'] / part['pairs']:.1%}",
         )
         for f in (each.facts for each in found)
+        for part in parts(f)
     ]
     heads = ("dataset", "task", "language", "pairs", "kept", "dropped by rank", "by score alone")
     languages = [
@@ -111,7 +118,7 @@ def write(found: Sequence[Found], folder: Path, *, title: str) -> None:
         for name, (pairs, kept) in by_language(found).items()
     ]
     sections = [
-        Section("By dataset", table(heads, rows)),
+        Section("By dataset and language", table(heads, rows)),
         Section("By language", table(("language", "pairs", "kept"), languages)),
     ]
     for each in found:

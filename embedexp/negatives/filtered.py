@@ -49,27 +49,45 @@ def write_filtered(
     import numpy as np
     import pyarrow as pa
 
+    spoken = languages(dataset)
     fields: dict[str, Any] = {"query": pa.string(), "positive": pa.string()}
     if dataset.negatives is not None:
         fields["negatives"] = pa.list_(pa.string())
     if dataset.groups is not None:
         fields["group"] = pa.string()
     fields |= {"language": pa.string(), "rank": pa.int64(), "score": pa.float32()}
-    by_rank = 0 if top_k is None else int((result.ranks >= top_k).sum())
+    every = np.array([spoken[0]] if len(spoken) == 1 else spoken)
+    parts = [(code, np.broadcast_to(every == code, len(dataset))) for code in np.unique(every)]
     facts = {
         "dataset": dataset.name,
         "task": dataset.task,
-        "language": dataset.language,
-        "pairs": len(dataset),
-        "kept": int(result.keep.sum()),
-        "by_rank": by_rank,
-        "by_score": len(dataset) - by_rank - int(result.keep.sum()),
+        "parts": [
+            {"language": str(code), **_counts(result.keep[rows], result.ranks[rows], top_k)}
+            for code, rows in parts
+        ],
+        **_counts(result.keep, result.ranks, top_k),
         "top_k": top_k,
         "min_score": min_score,
     }
     schema = pa.schema(fields, metadata={FACTS: json.dumps(facts).encode()})
     for to, chosen in ((dropped_path(path), ~result.keep), (path, result.keep)):
         write_atomically(to, schema, _batches(dataset, result, np.flatnonzero(chosen), schema))
+
+
+def languages(dataset: Dataset) -> list[str]:
+    """Of each pair, empty where it is unknown; of a dataset that has one language, once."""
+    if dataset.languages is None:
+        return [dataset.language]
+    return [code or "" for code in dataset.languages]
+
+
+def _counts(keep: NDArray[np.bool_], ranks: NDArray[np.int64], top_k: int | None) -> dict[str, int]:
+    """Pairs, and what became of them."""
+    by_rank = 0 if top_k is None else int((ranks >= top_k).sum())
+    kept = int(keep.sum())
+    return {
+        "pairs": len(keep), "kept": kept, "by_rank": by_rank, "by_score": len(keep) - by_rank - kept
+    }  # fmt: skip
 
 
 def _batches(
@@ -80,10 +98,11 @@ def _batches(
     for begin in range(0, len(rows), ROWS):
         part = rows[begin : begin + ROWS]
         some = dataset.select(part)
+        spoken = languages(some)
         columns: dict[str, Any] = {
             "query": list(some.queries),
             "positive": list(some.positives),
-            "language": [dataset.language] * len(part),
+            "language": spoken if len(spoken) == len(part) else spoken * len(part),
             "rank": result.ranks[part],
             "score": result.scores[part].astype("float32"),
         }

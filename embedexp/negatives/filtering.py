@@ -44,6 +44,7 @@ def consistency_filter(
     normalize: bool = True,
     query_keys: ArrayLike | None = None,
     document_keys: ArrayLike | None = None,
+    parts: ArrayLike | None = None,
     seed: int | None = None,
     tile: Tile | None = None,
 ) -> Filtered:
@@ -63,6 +64,7 @@ def consistency_filter(
         normalize: Score by cosine; else by dot product.
         query_keys: `[n]` or `[n, c]`; the first tells equal queries. By default all are distinct.
         document_keys: `[n]` or `[n, c]`; the first tells equal documents.
+        parts: `[n]`, such as languages; a shard has pairs of one of them only. By default one part.
         seed: Shuffles pairs before they are cut into shards; None cuts them as they come.
         tile: How much is compared at once.
 
@@ -89,8 +91,13 @@ def consistency_filter(
     order = np.arange(n) if seed is None else np.random.default_rng(seed).permutation(n)
     ranks, scores = np.empty(n, np.int64), np.empty(n)
     shards = np.empty(n, np.int64)
-    for number, begin in enumerate(range(0, n, shard_size)):
-        rows = np.sort(order[begin : begin + shard_size])  # sorted: read in one direction
+    part_of = np.zeros(n, np.int64) if parts is None else np.asarray(parts)
+    cut = [
+        own[begin : begin + shard_size]
+        for own in (order[part_of[order] == part] for part in np.unique(part_of))
+        for begin in range(0, len(own), shard_size)
+    ]
+    for number, rows in enumerate(map(np.sort, cut)):  # sorted: read in one direction
         shards[rows] = number
         ranks[rows], scores[rows] = _ranks(
             Subset(left, rows),

@@ -58,6 +58,8 @@ class Found:
     """Negatives with the highest score in relation to the positive."""
     above: int = 0
     """Queries whose nearest candidate scores more than a positive."""
+    languages: dict[str, Found] = field(default_factory=dict)
+    """The same by language, without what shards count as a whole."""
 
 
 def collect(paths: Sequence[Path]) -> dict[str, Found]:
@@ -68,6 +70,7 @@ def collect(paths: Sequence[Path]) -> dict[str, Found]:
         for row in read_rows(path):
             dataset = found.setdefault(row["dataset"], Found())
             _add(dataset, row)
+            _add(dataset.languages.setdefault(row.get("language") or "", Found()), row)
         if dataset is not None:
             facts = read_facts(path)
             dataset.considered += facts["considered"]
@@ -111,14 +114,29 @@ def _keep(best: list[Suspect], suspect: Suspect) -> None:
         del best[SHOWN:]
 
 
+def by_language(found: Mapping[str, Found]) -> dict[str, Found]:
+    """Each dataset, and where it has several languages each of them below it."""
+    rows = {}
+    for name, each in found.items():
+        rows[name] = each
+        if len(each.languages) > 1:
+            of = sorted(each.languages.items())
+            rows |= {f"{name}, {code or 'no language given'}": part for code, part in of}
+    return rows
+
+
 def words(found: Mapping[str, Found]) -> list[str]:
-    """A line about each dataset."""
+    """A line about each dataset, and about each of its languages where it has several."""
     return [
         f"{name}: {len(each.negatives):,} negatives for {each.rows:,} queries "
         f"({len(each.negatives) / max(1, each.rows):.2f} each, "
-        f"{sum(n == 0 for n in each.lengths):,} without), "
-        f"{_share(sum(each.refused.values()), each.considered)} of the candidates refused"
-        for name, each in found.items()
+        f"{sum(n == 0 for n in each.lengths):,} without)"
+        + (
+            f", {_share(sum(each.refused.values()), each.considered)} of the candidates refused"
+            if each.considered
+            else ""
+        )
+        for name, each in by_language(found).items()
     ]
 
 
@@ -156,7 +174,7 @@ def write(
 
 def _counts(found: Mapping[str, Found]) -> str:
     rows = []
-    for name, each in found.items():
+    for name, each in by_language(found).items():
         positive, negative = np.array(each.positives), np.array(each.negatives)
         rows.append(
             (

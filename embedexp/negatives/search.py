@@ -18,10 +18,12 @@ if TYPE_CHECKING:
 
 SPARE = 8
 """Candidates kept beyond those asked for: room for what float32 puts in the wrong order."""
+ROOM = 256
+"""Candidates at most that a query's list takes beyond those before it is thinned out."""
 TOGETHER = 256
 """Queries that are decided in float64 at a time."""
-RESCORED = 2**22
-"""Numbers gathered at a time when candidates are scored again (16 MiB in float32)."""
+RESCORED = 2**18
+"""Numbers gathered at a time when candidates are scored again: 1 MiB, to stay in the cache."""
 
 
 class Vectors(Protocol):
@@ -40,11 +42,12 @@ class Tile:
     """How much is compared at once.
 
     In memory are `4 * queries * documents` bytes of scores, `documents` vectors, and the vectors
-    and candidates of `block` queries, for which the documents are read once.
+    and candidates of `block` queries, for which the documents are read once. Scores that stay in
+    the processor's cache until they are looked at make small tiles the fast ones.
     """
 
     queries: int = 1024
-    documents: int = 8192
+    documents: int = 2048
     block: int = 16384
 
 
@@ -144,37 +147,42 @@ def _nearest(
     """Documents and scores `[b, k]`, and what no document that was left out can exceed, `[b]`."""
     count, d = queries.shape
     kept = min(k + SPARE + k // 8, documents.shape[0])
-    best = np.full((count, kept), -np.inf, np.float32)
-    index = np.full((count, kept), -1, np.int64)
+    best = _Best(count, kept)
     room = np.empty(min(tile.queries, count) * min(tile.documents, documents.shape[0]), np.float32)
     longest = 0.0
     _length(queries, "queries")
+    starts = range(0, count, tile.queries)
+    parts = [slice(first, min(count, first + tile.queries)) for first in starts]
+    bars = [None if forbidden is None else forbidden.rows(part) for part in parts]
     for begin, vectors in _tiles(documents, tile.documents):
         longest = max(longest, _length(vectors, "documents"))
-        for first in range(0, count, tile.queries):
-            part = slice(first, min(count, first + tile.queries))
-            shape = (part.stop - first, len(vectors))
+        for part, barred in zip(parts, bars, strict=True):
+            shape = (part.stop - part.start, len(vectors))
             # Into memory that is there already: fresh pages would cost a tenth of the product.
             scores = room[: shape[0] * shape[1]].reshape(shape)
             np.matmul(queries[part], vectors.T, out=scores)
-            if forbidden is not None:
-                here = slice(begin, begin + len(vectors))
-                rows, columns = forbidden.rows(part).within(here)
+            if barred is not None:
+                rows, columns = barred.within(slice(begin, begin + len(vectors)))
                 scores[rows, columns] = -np.inf
-            _keep(best[part], index[part], scores, begin)
-    exact = np.full(index.shape, -np.inf)
-    rows, columns = np.nonzero(index >= 0)
-    exact[rows, columns] = pair_scores(queries, documents, rows, index[rows, columns])
+            best.add(part.start, scores, begin)
+    numbers, values = best.close()
+    exact = np.full(numbers.shape, -np.inf)
+    rows, columns = np.nonzero(numbers >= 0)
+    exact[rows, columns] = pair_scores(queries, documents, rows, numbers[rows, columns])
     error = _error(d) * np.sqrt(dots(queries, queries)) * longest
     # A list that is not full has everything that is not forbidden.
-    full = (index >= 0).all(1) & (kept < documents.shape[0])
-    ceiling = np.where(full, best.min(1, initial=np.inf) + error, -np.inf)
-    found, values = best_first(index, exact)
-    return found[:, :k], values[:, :k], ceiling
+    full = (numbers >= 0).all(1) & (kept < documents.shape[0])
+    ceiling = np.where(full, values.min(1, initial=np.inf) + error, -np.inf)
+    found, exact = best_first(numbers, exact)
+    return found[:, :k], exact[:, :k], ceiling
 
 
 def _length(vectors: NDArray[np.float32], what: str) -> float:
-    """Of the longest vector; raises `UserError` if one is not finite."""
+    """Not below that of the longest vector; raises `UserError` if one is not finite."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        square = float(np.einsum("nd,nd->n", vectors, vectors).max(initial=0.0))
+    if 1e-20 < square < 1e30:  # where float32 neither loses small squares nor overflows
+        return float(np.sqrt(square * (1 + _error(vectors.shape[1]))))
     longest = float(np.sqrt(dots(vectors, vectors).max(initial=0.0)))
     if not np.isfinite(longest):
         raise UserError(
@@ -184,36 +192,78 @@ def _length(vectors: NDArray[np.float32], what: str) -> float:
     return longest
 
 
-def _keep(
-    best: NDArray[np.float32], index: NDArray[np.int64], scores: NDArray[np.float32], begin: int
-) -> None:
-    """Put the scores of a tile `[b, t]` that are among the best so far into their lists."""
-    count, width = scores.shape
-    kept = best.shape[1]
-    limit = best.min(1)
-    if np.isneginf(limit).any():  # the first tiles, of which nearly all would be taken
-        limit = np.maximum(limit, _reached(scores, kept))
-    flat = np.flatnonzero((scores > limit[:, None]).ravel())
-    if not len(flat):
-        return
-    rows = flat // width
-    most = int(np.bincount(rows, minlength=count).max())
-    if most > 4 * kept:  # cheaper as a whole
-        top = min(kept, width)
-        columns = np.argpartition(scores, width - top, axis=1)[:, width - top :]
-        values = np.take_along_axis(scores, columns, 1)
-    else:
-        starts = np.searchsorted(rows, np.arange(count))
-        places = np.arange(len(flat)) - starts[rows]
-        columns = np.full((count, most), 0, np.int64)
-        values = np.full((count, most), -np.inf, np.float32)
-        columns[rows, places] = flat % width
-        values[rows, places] = scores.ravel()[flat]
-    numbers = np.where(np.isneginf(values), -1, columns + begin)
-    both = np.concatenate([best, values], 1)
-    chosen = np.argpartition(both, both.shape[1] - kept, axis=1)[:, -kept:]
-    best[:] = np.take_along_axis(both, chosen, 1)
-    index[:] = np.take_along_axis(np.concatenate([index, numbers], 1), chosen, 1)
+class _Best:
+    """The `kept` best documents of each of n queries so far, with room for more.
+
+    A row of `values [n, kept + spare]` is thinned out to the best only when it is full, since
+    that costs more than all else. Documents with scores up to `limit [n]` are out for sure.
+    """
+
+    def __init__(self, n: int, kept: int) -> None:
+        self.kept, self.width = kept, kept + min(kept, ROOM)
+        self.values = np.full((n, self.width), -np.inf, np.float32)
+        self.numbers = np.full((n, self.width), -1, np.int64)
+        self.filled = np.zeros(n, np.int64)
+        self.limit = np.full(n, -np.inf, np.float32)
+        self.room = np.empty(0, np.bool_)
+
+    def add(self, first: int, scores: NDArray[np.float32], begin: int) -> None:
+        """Scores `[b, t]` of the queries from `first` and the documents from `begin` on."""
+        count, width = scores.shape
+        part = slice(first, first + count)
+        limit = self.limit[part]
+        if np.isneginf(limit).any():  # the first tiles, of which nearly all would be taken
+            limit = np.maximum(limit, _reached(scores, self.kept))
+        if len(self.room) < scores.size:
+            self.room = np.empty(scores.size, np.bool_)
+        above = self.room[: scores.size].reshape(scores.shape)
+        flat = np.flatnonzero(np.greater(scores, limit[:, None], out=above))
+        if not len(flat):
+            return
+        rows, columns = np.divmod(flat, width)
+        counts = np.bincount(rows, minlength=count)
+        places = np.arange(len(flat)) - (counts.cumsum() - counts)[rows]
+        filled = self.filled[part]
+        over = filled + counts > self.width
+        if over.any():
+            full = np.flatnonzero(over)
+            if (most := int(counts.max())) > 4 * self.kept:  # cheaper as a whole
+                top = min(self.kept, width)
+                some = scores[full]
+                new = np.argpartition(some, width - top, axis=1)[:, width - top :]
+                values = np.take_along_axis(some, new, 1)
+            else:
+                inside = over[rows]
+                at = (np.cumsum(over) - 1)[rows[inside]], places[inside]
+                new = np.zeros((len(full), most), np.int64)
+                values = np.full((len(full), most), -np.inf, np.float32)
+                new[at], values[at] = columns[inside], scores.ravel()[flat[inside]]
+            self._thin(full + first, values, np.where(np.isneginf(values), -1, new + begin))
+            flat, rows, columns, places = (x[~over[rows]] for x in (flat, rows, columns, places))
+        at = rows + first, filled[rows] + places
+        self.values[at], self.numbers[at] = scores.ravel()[flat], columns + begin
+        self.filled[part] += np.where(over, 0, counts)
+
+    def _thin(
+        self, rows: NDArray[np.int64], values: NDArray[np.float32], numbers: NDArray[np.int64]
+    ) -> None:
+        """Keep the best of some rows and of what is to be added to them, `[r, s]`."""
+        values = np.concatenate([self.values[rows], values], 1)
+        numbers = np.concatenate([self.numbers[rows], numbers], 1)
+        best = np.argpartition(values, values.shape[1] - self.kept, axis=1)[:, -self.kept :]
+        values = np.take_along_axis(values, best, 1)
+        self.values[rows] = -np.inf
+        self.numbers[rows] = -1
+        self.values[rows, : self.kept] = values
+        self.numbers[rows, : self.kept] = np.take_along_axis(numbers, best, 1)
+        self.filled[rows], self.limit[rows] = self.kept, values.min(1)
+
+    def close(self) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+        """Documents and scores of the best, in no order, `[n, kept]`."""
+        rows = np.flatnonzero(self.filled > self.kept)
+        empty = np.empty((len(rows), 0))
+        self._thin(rows, empty.astype(np.float32), empty.astype(np.int64))
+        return self.numbers[:, : self.kept], self.values[:, : self.kept]
 
 
 def _reached(scores: NDArray[np.float32], kept: int) -> NDArray[np.float32] | float:
@@ -223,7 +273,8 @@ def _reached(scores: NDArray[np.float32], kept: int) -> NDArray[np.float32] | fl
     groups = scores.shape[1] // size
     if groups < kept or size == 1:
         return -np.inf
-    highest = scores[:, : groups * size].reshape(len(scores), groups, size).max(2)
+    # Groups are of distant columns: a maximum along rows would take ten times as long.
+    highest = scores[:, : groups * size].reshape(len(scores), size, groups).max(1)
     reached = np.partition(highest, groups - kept, axis=1)[:, groups - kept]
     return np.nextafter(reached, np.float32(-np.inf))
 

@@ -39,6 +39,7 @@ def write_shard(path: Path, examples: Examples, mined: Mined) -> None:
     schema = pa.schema(
         {
             "dataset": string,
+            "language": string,
             "query": string,
             "positives": texts,
             "positive_scores": numbers,
@@ -91,6 +92,7 @@ def _batches(examples: Examples, mined: Mined, schema: pa.Schema) -> Iterator[pa
             rows.append(
                 {
                     "dataset": examples.name,
+                    "language": examples.languages[query],
                     "query": examples.queries[query],
                     "positives": [documents[d] for d in right],
                     "positive_scores": scores.tolist(),

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import shutil
 import threading
 import time
 import traceback
 from contextlib import AbstractContextManager, contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +18,7 @@ from embedexp.config.errors import UserError, shorten
 from .environment import environment, write_environment
 from .failure import FailureKind, failure_kind
 from .files import write_atomically
+from .job import Job, read_job, requested_at, scheduler_job, write_request
 from .log import recording
 from .metrics import Metrics
 from .status import (
@@ -31,7 +34,7 @@ from .status import (
 from .text import redact
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from embedexp.config import Config
 
@@ -52,6 +55,7 @@ class RunDirectory:
         self._seconds_before = 0.0
         self._last_write = 0.0
         self._writing = threading.RLock()
+        self._on_cancel: Callable[[], None] | None = None
 
     @classmethod
     def of(cls, config: Config) -> RunDirectory:
@@ -91,6 +95,16 @@ class RunDirectory:
         """What the run's processes logged and printed."""
         return self.path / "log.txt"
 
+    def log_of(self, rank: int) -> Path:
+        """What rank `rank` logged; rank 0 is the one that owns the run."""
+        return self.log_file if rank == 0 else self.path / f"log.rank{rank}.txt"
+
+    @property
+    def logs(self) -> list[Path]:
+        """The logs that there are, of rank 0 first."""
+        others = sorted(self.path.glob("log.rank*.txt"), key=lambda path: (len(path.name), path))
+        return [*([self.log_file] if self.log_file.exists() else []), *others]
+
     @property
     def checkpoints(self) -> Path:
         """Where training can be resumed from."""
@@ -110,6 +124,50 @@ class RunDirectory:
     def scores_file(self) -> Path:
         """Scores before and after training."""
         return self.evaluation / "scores.json"
+
+    @property
+    def job_file(self) -> Path:
+        """Who was asked to carry the run out."""
+        return self.path / "job.json"
+
+    @property
+    def job(self) -> Job | None:
+        """The launcher's job, or None if no launcher has taken the run on."""
+        return read_job(self.job_file)
+
+    @property
+    def cancel_file(self) -> Path:
+        """There while the run is asked to stop for good."""
+        return self.path / "cancel.json"
+
+    @property
+    def cancel_requested(self) -> bool:
+        """Whether someone has asked, from anywhere, that the run be cancelled."""
+        return self.cancel_file.exists()
+
+    def request_cancel(self) -> None:
+        """Ask whoever runs this, wherever that is, to save and to end it as cancelled."""
+        write_request(self.cancel_file)
+
+    def forget_cancel(self) -> None:
+        """Take back a request to cancel, since the run is started again."""
+        self.cancel_file.unlink(missing_ok=True)
+
+    def when_cancelled(self, callback: Callable[[], None]) -> None:
+        """Have `callback` called, once, when a cancel is requested; at once if it is already.
+
+        Looked for with every sign of life, in another thread, for as long as the run is owned.
+        """
+        self._owned_status()
+        self._on_cancel = callback
+        self._look_for_cancel()
+
+    def _look_for_cancel(self) -> None:
+        with self._writing:
+            if self._on_cancel is None or not self.cancel_requested:
+                return
+            callback, self._on_cancel = self._on_cancel, None
+        callback()
 
     @property
     def status(self) -> Status:
@@ -204,12 +262,27 @@ class RunDirectory:
         try:
             self._own, self._own_since = read_status(self.status_file), 0.0
             beat.start()
+            self._drop_old_request(self._own)
             yield self
         finally:
             stop.set()
             beat.join()
-            self._own = None
+            self._own = self._on_cancel = None
             lock.release()
+
+    def _drop_old_request(self, status: Status) -> None:
+        requested = requested_at(self.cancel_file)
+        if requested is None:
+            return
+        job = self.job
+        if job is not None and job.is_this_process:
+            # What a scheduler starts once more is still the job that was to be cancelled.
+            old = requested < datetime.fromisoformat(job.submitted)
+        else:
+            created = datetime.fromtimestamp(this_process()["process_created"], UTC)
+            old = status.state is State.CANCELLED or requested < created
+        if old:
+            self.forget_cancel()
 
     def start(self, stage: str, *, total_steps: int | None = None, seed: int | None = None) -> None:
         """Say that this process runs the run from now on; clears what an earlier failure left."""
@@ -219,6 +292,9 @@ class RunDirectory:
             self._move(
                 State.RUNNING,
                 **this_process(),
+                job=scheduler_job(),
+                nodes=os.environ.get("SLURM_JOB_NODELIST"),
+                starts=status.starts + 1,
                 stage=stage,
                 total_steps=total_steps,
                 seed=seed,
@@ -282,9 +358,17 @@ class RunDirectory:
         """Say that the run was stopped on purpose."""
         self._end(State.CANCELLED, message=message, eta_seconds=None)
 
-    def fail(self, error: BaseException | str, kind: FailureKind | None = None) -> None:
-        """Say why the run failed: an exception with its traceback, or a description and a kind."""
-        trace = None
+    def fail(
+        self,
+        error: BaseException | str,
+        kind: FailureKind | None = None,
+        *,
+        trace: str | None = None,
+    ) -> None:
+        """Say why the run failed: an exception with its traceback, or a description and a kind.
+
+        A description may come with the `trace` that another process has left.
+        """
         if isinstance(error, BaseException):
             kind = kind or failure_kind(error)
             trace = redact("".join(traceback.format_exception(error)))
@@ -358,6 +442,7 @@ class RunDirectory:
 
     def _beat(self, stop: threading.Event) -> None:
         while not stop.wait(BEAT_SECONDS / 3):
+            self._look_for_cancel()
             with self._writing:
                 # Not before `start`: a status left by a killed process must not look alive.
                 started = self._own is not None and self._own_since > 0

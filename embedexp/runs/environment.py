@@ -36,6 +36,8 @@ PACKAGES = (
 )
 # What a run executes. Other files of a checkout (notes, data) are nobody's business.
 SOURCES = ("embedexp", "conf", "hydra_plugins")
+# Beside a copied package: the version of the code that it is a copy of.
+CODE_FILE = "code.json"
 # Variables that change results or say where a run ran. Nothing else of the environment is kept.
 VARIABLES = (
     "CUDA_VISIBLE_DEVICES",
@@ -59,7 +61,7 @@ def environment(*, seed: int | None = None, data_fingerprint: str | None = None)
         "python": platform.python_version(),
         "platform": platform.platform(),
         "packages": _packages(),
-        "code": _code(Path(__file__).parents[1]),
+        "code": code_version(Path(__file__).parents[1]),
         "hardware": _hardware(),
         "threads": _threads(),
         "variables": {name: os.environ[name] for name in VARIABLES if name in os.environ},
@@ -126,11 +128,16 @@ def _threads() -> dict[str, int]:
     return {"torch": torch.get_num_threads(), "torch_interop": torch.get_num_interop_threads()}
 
 
-def _code(package: Path) -> dict[str, Any] | None:
+def code_version(package: Path) -> dict[str, Any] | None:
     """Commit of the checkout that the package runs from, and what differs from it.
 
-    Changes are told by file name and one hash, not by their text, which may hold anything.
+    Changes are told by file name and one hash, not by their text, which may hold anything. A copy
+    made for a launcher tells what it was copied from.
     """
+    copied = package.parent / CODE_FILE
+    if copied.is_file():
+        content = json.loads(copied.read_bytes())
+        return content if isinstance(content, dict) else None
     # A package installed into an environment inside someone else's repository isn't that code.
     if _git(package, "ls-files", "--error-unmatch", "__init__.py") is None:
         return None

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from embedexp.config.errors import UserError, nearest
 
 from .directory import RunDirectory
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 _LISTED = 3
 
@@ -20,8 +24,10 @@ def find(folder: str | Path) -> list[RunDirectory]:
     return sorted(runs, key=lambda run: (_last_active(run), run.name))
 
 
-def resolve(text: str, folder: str | Path) -> RunDirectory:
+def resolve(text: str, folder: str | Path, also: Sequence[str] = ()) -> RunDirectory:
     """The run that `text` means: its directory, its name, or the start of its name or signature.
+
+    `also` are names besides those of runs that `text` may have been meant for.
 
     Raises:
         UserError: no run below `folder`, or more than one, fits.
@@ -52,7 +58,7 @@ def resolve(text: str, folder: str | Path) -> RunDirectory:
             hint="start one: python -m embedexp, or look elsewhere with --runs FOLDER",
         )
     known = [name for run in runs for name in (run.name, run.signature, _title(run))]
-    best = nearest(text, known)
+    best = nearest(text, [*known, *also])
     there = "1 run is" if len(runs) == 1 else f"{len(runs)} runs are"
     suggestion = f"did you mean {best}?" if best else f"{there} there"
     raise UserError(

@@ -53,7 +53,10 @@ TRANSITIONS: dict[State, frozenset[State]] = {
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Status:
-    """What `status.json` says. Times are ISO 8601 in UTC, durations seconds, rate samples/s."""
+    """What `status.json` says. Times are ISO 8601 in UTC, durations seconds, rate samples/s.
+
+    `job` and `nodes` are SLURM's, where the run was started by it; `starts` counts all starts.
+    """
 
     state: State = State.PLANNED
     stage: str | None = None
@@ -72,6 +75,9 @@ class Status:
     failure: FailureKind | None = None
     traceback: str | None = None
     seed: int | None = None
+    job: str | None = None
+    nodes: str | None = None
+    starts: int = 0
 
     @property
     def silence(self) -> float | None:

@@ -17,13 +17,16 @@ if TYPE_CHECKING:
     from embedexp.data import Corpus
     from embedexp.runs import RunDirectory
     from embedexp.training.interrupt import StopRequest
+    from embedexp.training.world import World
 
     from .screen import Screen
 
 
-def run(config: Config, directory: RunDirectory, stop: StopRequest, screen: Screen) -> None:
+def run(
+    config: Config, directory: RunDirectory, stop: StopRequest, screen: Screen, world: World
+) -> None:
     """Train the composed model on next tokens; `language_model.run` says what it leaves."""
-    language_model.run(config, directory, stop, screen, prepare)
+    language_model.run(config, directory, stop, screen, world, prepare)
 
 
 def prepare(

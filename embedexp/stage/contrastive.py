@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 import torch
 
 from embedexp import data, negatives
 from embedexp.config.errors import UserError
+from embedexp.config.resources import resources
 from embedexp.config.training_checks import unfilled
 from embedexp.data.tokenise import tokenise
-from embedexp.embedding import build_embedder, load
-from embedexp.training import tracking
+from embedexp.embedding import load
+from embedexp.training import checkpoint, strategy, tracking
 from embedexp.training.fit import fit
+from embedexp.training.world import World
 
-from . import pictures
+from . import building, pictures
 from .evaluate import measure
 
 if TYPE_CHECKING:
@@ -25,21 +28,26 @@ if TYPE_CHECKING:
     from .screen import Screen
 
 
-def device(config: Config) -> str:
-    """The torch device of `compute`, with the threads that it asks for.
+def device(config: Config, world: World | None = None) -> str:
+    """The torch device of this rank among `world`, with the threads that `compute` asks for.
 
     Raises:
-        UserError: `compute=gpu` on a machine without one.
+        UserError: a GPU is asked for on a machine without one.
     """
-    if config.compute.name == "cpu":
-        if config.compute.threads:
-            torch.set_num_threads(config.compute.threads)
+    option, world = config.compute, world or World()
+    if not resources(option).gpu:
+        threads = getattr(option, "threads", None)
+        if threads is None and world.size > 1:
+            threads = max(1, len(os.sched_getaffinity(0)) // world.local_size)
+        if threads:
+            torch.set_num_threads(threads)
         return "cpu"
     if not torch.cuda.is_available():
         raise UserError(
-            "compute=gpu, but torch sees no GPU here", hint="use compute=cpu, or a machine with one"
+            f"compute={option.name}, but torch sees no GPU here",
+            hint="use compute=cpu, or a machine with one",
         )
-    return "cuda"
+    return f"cuda:{world.local_rank}"
 
 
 def require_filled(config: Config, corpus: data.Corpus) -> None:
@@ -54,39 +62,26 @@ def require_filled(config: Config, corpus: data.Corpus) -> None:
         raise UserError(problem.message, hint=problem.fix)
 
 
-def run(config: Config, directory: RunDirectory, stop: StopRequest, screen: Screen) -> None:
-    """Train the composed embedder and leave its model, scores, metrics and plots in `directory`."""
-    place = device(config)
-    corpus = data.load(config.data, config.paths.cache)
+def run(
+    config: Config, directory: RunDirectory, stop: StopRequest, screen: Screen, world: World
+) -> None:
+    """Train the composed embedder and leave its model, scores, metrics and plots in `directory`.
+
+    All ranks of `world` train; the first one alone scores, saves and draws.
+    """
+    place = device(config, world)
+    corpus = world.in_turn(lambda: data.load(config.data, config.paths.cache))
     require_filled(config, corpus)
     corpus = negatives.attach(config.negatives, corpus)
     stop.check()
-    tracker = tracking.start(config, directory.path)
+    finished = world.tell(directory.model.is_dir())  # a model is saved whole, after the last step
+    tracker = tracking.start(config, directory.path) if world.first else tracking.Tracker()
     try:
-        if directory.model.is_dir():  # a model is saved whole, after the last step
-            embedder = load(directory.model).to(place)
-        else:
-            embedder = build_embedder(config).to(place)
-            stop.check()
-            if config.evaluation.name != "none" and config.evaluation.before:
-                screen.say("scoring the model before training")
-                measure(config, embedder, directory, corpus.heldout, "before", stop, screen)
-            tokenised = tokenise(
-                corpus, embedder.text_tokenizer, config.embedding, config.paths.cache
-            )
-            stop.check()
-            directory.update(message="training", total_steps=config.training.steps)
-            fit(
-                config,
-                embedder,
-                tokenised,
-                folder=directory.checkpoints,
-                recorder=directory,
-                stop=stop,
-                screen=screen.training(config.training.steps),
-                track=tracker,
-            )
-            embedder.save(directory.model)
+        if not finished:
+            _train(config, directory, stop, screen, world, corpus, tracker)
+        if not world.first:
+            return
+        embedder = load(directory.model).to(place)
         if config.evaluation.name != "none":
             screen.say("scoring the trained model")
         scores = measure(config, embedder, directory, corpus.heldout, "after", stop, screen)
@@ -94,4 +89,48 @@ def run(config: Config, directory: RunDirectory, stop: StopRequest, screen: Scre
         pictures.draw(directory)
     finally:
         tracker.close()
-    pictures.forget(directory)
+    pictures.forget(config, directory)
+
+
+def _train(
+    config: Config,
+    directory: RunDirectory,
+    stop: StopRequest,
+    screen: Screen,
+    world: World,
+    corpus: data.Corpus,
+    tracker: tracking.Tracker,
+) -> None:
+    """Score the untrained model, train it on all ranks, and save it on the first."""
+    embedder = building.embedder_of(config).to(device(config, world))
+    stop.check()
+    if world.first and config.evaluation.name != "none" and config.evaluation.before:
+        screen.say("scoring the model before training")
+        measure(config, embedder, directory, corpus.heldout, "before", stop, screen)
+    tokenised = world.in_turn(
+        lambda: tokenise(corpus, embedder.text_tokenizer, config.embedding, config.paths.cache)
+    )
+    stop.check()
+    directory.update(message="training", total_steps=config.training.steps)
+    fit(
+        config,
+        embedder,
+        tokenised,
+        folder=directory.checkpoints,
+        recorder=directory,
+        stop=stop,
+        screen=screen.training(config.training.steps),
+        track=tracker,
+        world=world,
+    )
+    if world.first:
+        if strategy.kind_of(config.compute, world.size) == "fsdp":
+            embedder = from_shards(config, directory).embedder
+        embedder.save(directory.model)
+
+
+def from_shards(config: Config, directory: RunDirectory) -> building.Trained:
+    """What ranks hold in shards, in one piece: the last checkpoint, which the last step wrote."""
+    last = checkpoint.latest(directory.checkpoints)
+    assert last is not None
+    return building.trained(config, last)

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from embedexp.evaluation.scores import Phase
     from embedexp.runs import RunDirectory
     from embedexp.training.interrupt import StopRequest
+    from embedexp.training.world import World
 
     from .screen import Screen
 
@@ -51,7 +52,9 @@ def measure(
     )
 
 
-def run(config: Config, directory: RunDirectory, stop: StopRequest, screen: Screen) -> None:
+def run(
+    config: Config, directory: RunDirectory, stop: StopRequest, screen: Screen, world: World
+) -> None:
     """Score the model that `stage.model` names."""
     assert config.stage.name == "evaluate"
     measure(config, load(config.stage.model), directory, (), "after", stop, screen)

@@ -6,9 +6,14 @@ import logging
 from typing import TYPE_CHECKING
 
 from embedexp.config.options import implementation
+from embedexp.config.resources import resources
 from embedexp.runs import Run, RunDirectory, State
+from embedexp.runs.log import recording
 from embedexp.training.interrupt import InterruptedRunError, StopRequest
+from embedexp.training.world import World
 
+from . import ranks
+from .preflight import preflight
 from .screen import Screen
 from .telling import telling
 
@@ -25,6 +30,9 @@ def run(config: Config, *, quiet: bool = False) -> Run:
         UserError: a mistake in what the config asks for, or another process runs it.
         InterruptedRunError: a signal asked the run to stop; the same call goes on from there.
     """
+    world = World.of_environment()
+    if not world.first:
+        return _follow(config, world)
     directory = RunDirectory.of(config)
     directory.freeze(config)
     screen = Screen(quiet=quiet)
@@ -51,23 +59,48 @@ def _execute(config: Config, directory: RunDirectory, screen: Screen) -> None:
         log.warning("%s", warning)
     fingerprint = data_fingerprint(config)
     directory.start(config.stage.name, seed=config.seed)
-    stop = StopRequest()
+    stop = StopRequest(config.compute.time_limit)
+    directory.when_cancelled(lambda: stop.ask("a request to cancel"))
     try:
-        with stop.listening(), telling(screen):
+        with (
+            stop.listening(),
+            telling(screen),
+            ranks.together(config, directory) as (world, listening),
+        ):
             # Imported first: devices and thread counts are known once torch is loaded.
             stage = implementation("stage", config.stage.name)
             stop.check()
+            preflight(config, directory)
             directory.record_environment(seed=config.seed, data_fingerprint=fingerprint)
-            stage.run(config, directory, stop, screen)
+            with world.met(gpu=resources(config.compute).gpu, listening=listening) as met:
+                stage.run(config, directory, stop, screen, met)
     except InterruptedRunError as interruption:
-        directory.preempt(f"stopped by {interruption}")
+        end = directory.cancel if directory.cancel_requested else directory.preempt
+        end(f"stopped by {interruption}")
         log.info("stopped by %s", interruption)
         raise
     except BaseException as error:
-        directory.fail(error)
-        log.error("failed", exc_info=error)
+        cause, kind = ranks.failure(config, directory, error)
+        directory.fail(cause, kind)
+        log.error("failed", exc_info=cause)
+        if cause is not error:
+            raise cause from error
         raise
     directory.finish()
+
+
+def _follow(config: Config, world: World) -> Run:
+    """The work of a rank after the first, which alone writes and speaks."""
+    directory = ranks.Follower.of(config)
+    stop = StopRequest(config.compute.time_limit)
+    with recording(ranks.log_file(directory, world.rank)), stop.listening():
+        stage = implementation("stage", config.stage.name)
+        with (
+            world.met(gpu=resources(config.compute).gpu) as met,
+            ranks.following(directory, world.rank),
+        ):
+            stage.run(config, directory, stop, Screen(quiet=True), met)
+    return Run(directory)
 
 
 def _report(run: Run, screen: Screen) -> None:

@@ -11,7 +11,7 @@ from embedexp import data
 from embedexp.config.errors import UserError
 from embedexp.data.hashing import stable_hash
 from embedexp.negatives import filter_report
-from embedexp.negatives.filtered import filtered_name, is_whole, write_filtered
+from embedexp.negatives.filtered import filtered_name, is_whole, languages, write_filtered
 from embedexp.negatives.filtering import consistency_filter
 from embedexp.negatives.search import Tile
 
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from embedexp.data import Dataset
     from embedexp.runs import RunDirectory
     from embedexp.training.interrupt import StopRequest
+    from embedexp.training.world import World
 
     from .screen import Screen
     from .teachers import TextTeacher
@@ -32,11 +33,13 @@ if TYPE_CHECKING:
 FOLDER = "filtered"
 
 
-def run(config: Config, directory: RunDirectory, stop: StopRequest, screen: Screen) -> None:
+def run(
+    config: Config, directory: RunDirectory, stop: StopRequest, screen: Screen, world: World
+) -> None:
     """Filter every dataset of pairs; leave one Parquet file each, and a report.
 
-    A dataset is of one language, so that shards are too. Files that are there whole are kept: the
-    same command goes on after a stop.
+    Shards are of one language, the dataset's or that of each example. Files that are there whole
+    are kept: the same command goes on after a stop.
     """
     corpus = data.load(config.data, config.paths.cache)
     datasets = [dataset for dataset in corpus.train if dataset.task != "sts"]
@@ -91,6 +94,7 @@ def _filter(
         for texts, is_query in ((dataset.queries, True), (dataset.positives, False))
     )
     directory.update(message=f"comparing {dataset.name}")
+    spoken = languages(dataset)
     result = consistency_filter(
         queries,
         documents,
@@ -99,6 +103,7 @@ def _filter(
         min_score=option.min_score,
         query_keys=_keys(dataset, dataset.queries),
         document_keys=_keys(dataset, dataset.positives),
+        parts=None if dataset.languages is None else np.unique(spoken, return_inverse=True)[1],
         seed=config.seed if option.shuffle else None,
         tile=Tile(**option.tile.model_dump()),
     )

@@ -9,21 +9,19 @@ from functools import partial
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
-import torch
 
 from embedexp import batching, data
 from embedexp.backbone import heads
 from embedexp.batching.blocks import Blocks
-from embedexp.batching.permutation import key_of
 from embedexp.batching.plan import Rows, Source
-from embedexp.embedding import build_embedder, load
-from embedexp.training import tracking
+from embedexp.embedding import load
+from embedexp.training import strategy, tracking
 from embedexp.training.fit import train
 from embedexp.training.language_batches import Steps, block_batch
 from embedexp.training.language_model import LanguageObjective
 
-from . import pictures
-from .contrastive import device
+from . import building, pictures
+from .contrastive import device, from_shards
 from .evaluate import measure
 
 if TYPE_CHECKING:
@@ -35,10 +33,10 @@ if TYPE_CHECKING:
     from embedexp.config import Config
     from embedexp.config.schema.stage import CausalLMStage, MLMStage
     from embedexp.data.texts import TokenisedTexts
-    from embedexp.embedding import Embedder
     from embedexp.runs import RunDirectory
     from embedexp.training.interrupt import StopRequest
     from embedexp.training.language_batches import Corruption, LanguageBatch
+    from embedexp.training.world import World
 
     from .screen import Screen
 
@@ -65,30 +63,39 @@ def run(
     directory: RunDirectory,
     stop: StopRequest,
     screen: Screen,
+    world: World,
     prepare: Callable[[Config, data.Corpus, PreTrainedTokenizerBase], Task],
 ) -> None:
     """Train a language model, and leave its embedder, head, losses and plots in `directory`."""
-    place = device(config)
-    corpus = data.load(config.data, config.paths.cache)
+    place = device(config, world)
+    corpus = world.in_turn(lambda: data.load(config.data, config.paths.cache))
     stop.check()
-    tracker = tracking.start(config, directory.path)
+    finished = world.tell(directory.model.is_dir())  # a model is saved whole, after the last step
+    tracker = tracking.start(config, directory.path) if world.first else tracking.Tracker()
     try:
-        finished = directory.model.is_dir()  # a model is saved whole, after the last step
-        embedder = load(directory.model) if finished else build_embedder(config)
-        objective = build_objective(config, embedder).to(place)
-        embedder = objective.embedder
-        task = prepare(config, corpus, embedder.text_tokenizer)
+        embedder = load(directory.model) if finished else building.embedder_of(config)
+        objective = building.language(config, embedder).to(place)
+        task = world.in_turn(lambda: prepare(config, corpus, embedder.text_tokenizer))
         stop.check()
-        losses = Losses(directory.path / HELDOUT, objective, task, screen)
+        losses = Losses(directory.path / HELDOUT, task, screen)
         if not finished:
-            losses.measure("before")
-            if config.evaluation.name != "none" and config.evaluation.before:
-                screen.say("scoring the model before training")
-                measure(config, embedder, directory, corpus.heldout, "before", stop, screen)
+            if world.first:
+                losses.measure("before", objective)
+                if config.evaluation.name != "none" and config.evaluation.before:
+                    screen.say("scoring the model before training")
+                    measure(
+                        config,
+                        objective.embedder,
+                        directory,
+                        corpus.heldout,
+                        "before",
+                        stop,
+                        screen,
+                    )
             directory.update(message="training", total_steps=config.training.steps)
             train(
                 config,
-                embedder,
+                objective.embedder,
                 objective,
                 task.batches,
                 folder=directory.checkpoints,
@@ -96,29 +103,28 @@ def run(
                 stop=stop,
                 screen=screen.training(config.training.steps),
                 track=tracker,
+                world=world,
             )
-            save(objective, directory.model)
-        losses.measure("after")
+            if world.first:
+                if strategy.kind_of(config.compute, world.size) == "fsdp":
+                    whole = from_shards(config, directory).to(place)
+                    assert isinstance(whole, LanguageObjective)
+                    objective = whole
+                save(objective, directory.model)
+        if not world.first:
+            return
+        losses.measure("after", objective)
         tracker.summary(losses.flat())
         if config.evaluation.name != "none":
             screen.say("scoring the trained model")
-            scores = measure(config, embedder, directory, corpus.heldout, "after", stop, screen)
-            tracker.summary({f"scores/{score.task}": score.value for score in scores})
+        scores = measure(
+            config, objective.embedder, directory, corpus.heldout, "after", stop, screen
+        )
+        tracker.summary({f"scores/{score.task}": score.value for score in scores})
         pictures.draw(directory)
     finally:
         tracker.close()
-    pictures.forget(directory)
-
-
-def build_objective(config: Config, embedder: Embedder) -> LanguageObjective:
-    """The embedder with its head; a new head is a function of the seed alone."""
-    option = embedder.config.backbone
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(key_of(config.seed, "head"))
-        head = heads.load(option, embedder.model)
-    return LanguageObjective(
-        config.loss.name, embedder, head, config.routing, config.training.chunk_tokens
-    )
+    pictures.forget(config, directory)
 
 
 def save(objective: LanguageObjective, model: Path) -> None:
@@ -132,10 +138,8 @@ def save(objective: LanguageObjective, model: Path) -> None:
 class Losses:
     """Held-out losses of a run, kept as they come."""
 
-    def __init__(
-        self, path: Path, objective: LanguageObjective, task: Task, screen: Screen
-    ) -> None:
-        self.path, self.objective, self.task, self.screen = path, objective, task, screen
+    def __init__(self, path: Path, task: Task, screen: Screen) -> None:
+        self.path, self.task, self.screen = path, task, screen
 
     def read(self) -> dict[str, dict[str, float]]:
         """What was measured so far, by phase."""
@@ -149,22 +153,22 @@ class Losses:
         found = self.read()
         return {f"heldout/{phase}/{k}": v for phase in found for k, v in found[phase].items()}
 
-    def measure(self, phase: Literal["before", "after"]) -> None:
+    def measure(self, phase: Literal["before", "after"], objective: LanguageObjective) -> None:
         """The mean loss over what was held out; nothing where that is nothing."""
         found = self.read()
         if phase in found or not self.task.heldout:
             return
-        training = self.objective.training
-        self.objective.eval()
+        training = objective.training
+        objective.eval()
         total = correct = predictions = 0.0
-        place = self.objective.embedder.device
+        place = objective.embedder.device
         for make in self.task.heldout:
             batch = make().to(place)
-            result = self.objective.measure(batch)
+            result = objective.measure(batch)
             total += float(result.total)
             correct += float(result.correct)
             predictions += batch.predictions
-        self.objective.train(training)
+        objective.train(training)
         mean = total / max(predictions, 1)
         found[phase] = {
             "loss": mean,

@@ -12,11 +12,14 @@ if TYPE_CHECKING:
     from embedexp.config import Config
     from embedexp.runs import RunDirectory
     from embedexp.training.interrupt import StopRequest
+    from embedexp.training.world import World
 
     from .screen import Screen
 
 
-def run(config: Config, directory: RunDirectory, stop: StopRequest, screen: Screen) -> None:
+def run(
+    config: Config, directory: RunDirectory, stop: StopRequest, screen: Screen, world: World
+) -> None:
     """Merge `merge.inputs` by `merge` and leave the model and its scores in `directory`."""
     embedder = merge.merge(config.merge)
     embedder.save(directory.model)

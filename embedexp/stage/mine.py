@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from embedexp.negatives.mining import Combination, Rescore
     from embedexp.negatives.teachers import Teacher
     from embedexp.training.interrupt import StopRequest
+    from embedexp.training.world import World
 
     from .screen import Screen
 
@@ -49,7 +50,9 @@ log = logging.getLogger(__name__)
 LEXICAL = "bm25"
 
 
-def run(config: Config, directory: RunDirectory, stop: StopRequest, screen: Screen) -> None:
+def run(
+    config: Config, directory: RunDirectory, stop: StopRequest, screen: Screen, world: World
+) -> None:
     """Mine every dataset with queries and documents; leave Parquet, a manifest and a report.
 
     Shards that are there are kept, those that runs with `stage.shard` made are taken over, and the

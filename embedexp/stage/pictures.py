@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import shutil
 from typing import TYPE_CHECKING, Literal
 
 from embedexp.evaluation import ScoreFile
 from embedexp.evaluation.negatives_plot import plot_negatives
 from embedexp.evaluation.plots import plot_run
 from embedexp.evaluation.router_plot import plot_routing
+from embedexp.training import checkpoint
 
 if TYPE_CHECKING:
+    from embedexp.config import Config
     from embedexp.evaluation.scores import Score
     from embedexp.runs import RunDirectory
 
@@ -28,6 +29,9 @@ def draw(directory: RunDirectory) -> None:
     plot_negatives(lines, directory.path / "negatives.png", title=title)
 
 
-def forget(directory: RunDirectory) -> None:
-    """Checkpoints serve to resume; a finished run is its model, a sixth of their size."""
-    shutil.rmtree(directory.checkpoints, ignore_errors=True)
+def forget(config: Config, directory: RunDirectory) -> None:
+    """Checkpoints serve to resume; a finished run is its model, a sixth of their size.
+
+    The best ones, if the run was to keep some, stay.
+    """
+    checkpoint.forget(directory.checkpoints, config.training.keep_best)

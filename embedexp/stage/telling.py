@@ -11,7 +11,13 @@ if TYPE_CHECKING:
 
     from .screen import Screen
 
-ROOMS = ("embedexp.data", "embedexp.negatives", "embedexp.training.module")
+ROOMS = (
+    "embedexp.data",
+    "embedexp.negatives",
+    "embedexp.stage.preflight",
+    "embedexp.training.module",
+    "embedexp.training.tracking",
+)
 PROGRESS = "embedexp.data.progress"
 
 

@@ -1,83 +1,161 @@
-"""Checkpoints that are either whole or absent."""
+"""Checkpoints on disk: folders that are either whole, with a marker that says so, or ignored."""
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 import re
 import shutil
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-import lightning as L
-import torch
-
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
-    from .interrupt import StopRequest
+MARKER = "complete.json"
+"""Written last: what the folder holds, file by file, and the mean loss since the one before."""
 
-_NAME = re.compile(r"step-(\d{8})\.ckpt$")
+_NAME = re.compile(r"step-(\d{8,})")
+_PARTIAL = ".partial-"
 log = logging.getLogger(__name__)
+
+
+def name_of(step: int) -> str:
+    """The name of the checkpoint after `step` finished steps."""
+    return f"step-{step:08d}"
 
 
 def step_of(path: Path) -> int:
     """The number of finished steps in a checkpoint's name."""
-    match = _NAME.search(path.name)
+    match = _NAME.fullmatch(path.name)
     if match is None:
         raise ValueError(f"{path} is not a checkpoint's name")
     return int(match[1])
 
 
 def checkpoints(folder: Path) -> list[Path]:
-    """Whole checkpoints in `folder`, oldest first; half-written ones have another name."""
-    return sorted(p for p in folder.glob("step-*.ckpt") if _NAME.search(p.name))
+    """Checkpoints in `folder`, oldest first; half-written ones have another name."""
+    if not folder.is_dir():
+        return []
+    return sorted(p for p in folder.iterdir() if _NAME.fullmatch(p.name) and p.is_dir())
+
+
+def whole(folder: Path) -> Iterator[Path]:
+    """Checkpoints that are complete, newest first; damaged ones are put aside with a warning."""
+    for path in reversed(checkpoints(folder)):
+        if problem := _problem(path):
+            put_aside(path, problem)
+        else:
+            yield path
 
 
 def latest(folder: Path) -> Path | None:
-    """The newest checkpoint that can be read; damaged ones are put aside with a warning."""
-    for path in reversed(checkpoints(folder)):
+    """The newest complete checkpoint; damaged ones are put aside with a warning."""
+    return next(whole(folder), None)
+
+
+def put_aside(path: Path, problem: str) -> None:
+    """Keep a damaged checkpoint under another name.
+
+    Under its own name it would count among the newest to be kept, before whole ones.
+    """
+    log.warning("ignoring the damaged checkpoint %s (%s)", path, problem)
+    aside = path.with_name(f"damaged-{path.name}")
+    shutil.rmtree(aside, ignore_errors=True)
+    path.rename(aside)
+
+
+def loss_of(path: Path) -> float | None:
+    """The mean training loss of the steps between a checkpoint and the one before."""
+    loss: float | None = _marker(path).get("loss")
+    return loss
+
+
+@contextmanager
+def writing(folder: Path, step: int, *, loss: float | None) -> Iterator[Path]:
+    """A folder to write the checkpoint of `step` into; it gets its name when all is on disk."""
+    path = folder / name_of(step)
+    partial = prepare(folder, step)
+    yield partial
+    files = {p.name: p.stat().st_size for p in sorted(partial.iterdir())}
+    marker = partial / MARKER
+    marker.write_text(json.dumps({"step": step, "loss": loss, "files": files}), encoding="utf-8")
+    _flush(marker)
+    _flush(partial)
+    if path.exists():  # not whole, or it would not be written again
+        put_aside(path, "it is being written again")
+    partial.rename(path)
+    _flush(folder)
+
+
+def prepare(folder: Path, step: int) -> Path:
+    """The empty folder under whose name the checkpoint of `step` is written."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for leftover in folder.glob(f"{_PARTIAL}*"):
+        shutil.rmtree(leftover)
+    partial = partial_path(folder, step)
+    partial.mkdir()
+    return partial
+
+
+def partial_path(folder: Path, step: int) -> Path:
+    """Where the checkpoint of `step` lies while it is being written."""
+    return folder / f"{_PARTIAL}{name_of(step)}"
+
+
+def prune(folder: Path, keep: int, best: int) -> None:
+    """Delete all checkpoints but the newest `keep` and the `best` with the lowest loss."""
+    found = checkpoints(folder)
+    kept = {*found[len(found) - keep :], *best_of(folder, best)}
+    for path in found:
+        if path not in kept:
+            # Renamed first: half a checkpoint must not pass for one.
+            doomed = path.rename(path.with_name(f"{_PARTIAL}{path.name}"))
+            shutil.rmtree(doomed)
+
+
+def best_of(folder: Path, count: int) -> list[Path]:
+    """The `count` checkpoints with the lowest loss, the best first."""
+    losses = [(loss, path) for path in checkpoints(folder) if (loss := loss_of(path)) is not None]
+    return [path for _, path in sorted(losses)[:count]]
+
+
+def forget(folder: Path, best: int) -> None:
+    """Delete what only served to resume: all but the `best` checkpoints with the lowest loss."""
+    prune(folder, 0, best)
+    if not checkpoints(folder):
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _problem(path: Path) -> str | None:
+    """What is missing from a checkpoint; None if nothing is."""
+    marker = _marker(path)
+    if not marker:
+        return f"no {MARKER}"
+    for name, size in marker["files"].items():
         try:
-            torch.load(path, map_location="cpu", weights_only=True, mmap=True)
-        except Exception as error:
-            log.warning("ignoring the damaged checkpoint %s (%s)", path, type(error).__name__)
-            # Under its own name it would count among the newest to be kept, before whole ones.
-            path.rename(path.with_name(f"damaged-{path.name}"))
-        else:
-            return path
+            found = (path / name).stat().st_size
+        except OSError:
+            return f"{name} is missing"
+        if found != size:
+            return f"{name} has {found} bytes instead of {size}"
     return None
 
 
-def save(trainer: L.Trainer, folder: Path, keep: int) -> Path:
-    """Write the trainer's state under its step's name, then forget all but the newest `keep`."""
-    folder.mkdir(parents=True, exist_ok=True)
-    path = folder / f"step-{trainer.global_step:08d}.ckpt"
-    partial = folder / f".partial-{path.name}"
-    trainer.save_checkpoint(partial)
-    with partial.open("rb") as file:
-        os.fsync(file.fileno())
-    partial.replace(path)
-    for old in checkpoints(folder)[:-keep]:
-        old.unlink()
-    for leftover in folder.glob(".partial-*"):
-        shutil.rmtree(leftover) if leftover.is_dir() else leftover.unlink()
-    return path
+def _marker(path: Path) -> dict[str, Any]:
+    try:
+        content = json.loads((path / MARKER).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return content if isinstance(content, dict) and "files" in content else {}
 
 
-class Checkpointing(L.Callback):
-    """Saves every so many steps, at the end, and when a stop is asked for; then stops."""
-
-    def __init__(self, folder: Path, every: int, keep: int, stop: StopRequest) -> None:
-        self.folder, self.every, self.keep, self.stop = folder, every, keep, stop
-
-    def on_train_start(self, *_: Any) -> None:
-        """Take SIGTERM back from Lightning, whose handler would leave without saving."""
-        self.stop.take_signals()
-
-    def on_train_batch_end(self, trainer: L.Trainer, *_: Any) -> None:
-        """Save at a step boundary, where weights, optimizer and data position agree."""
-        step = trainer.global_step
-        due = step % self.every == 0 or step == trainer.max_steps
-        if due or self.stop.requested:
-            save(trainer, self.folder, self.keep)
-        if self.stop.requested:
-            trainer.should_stop = True
+def _flush(path: Path) -> None:
+    """Wait until a file, or the names in a folder, are on disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

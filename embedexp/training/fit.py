@@ -9,18 +9,21 @@ from typing import TYPE_CHECKING, Literal
 
 import lightning as L
 from lightning.fabric.plugins.environments.lightning import LightningEnvironment
+from lightning.fabric.plugins.environments.torchelastic import TorchElasticEnvironment
 
 from embedexp import batching, loss, mask_schedule, negatives
 from embedexp.batching.collate import collate
 from embedexp.batching.sources import sources_of
+from embedexp.config.resources import resources
 
-from . import checkpoint, strategy
+from . import strategy
 from .contrastive import ContrastiveObjective
 from .dynamic import Deferred, DynamicTraining
 from .interrupt import InterruptedRunError
 from .loader import loader
 from .module import EmbeddingModule
 from .recording import Recording
+from .saving import Checkpointing
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -31,14 +34,19 @@ if TYPE_CHECKING:
     from embedexp.data.tokenise import TokenisedCorpus
     from embedexp.embedding import Embedder
 
+    from .contrastive import Observe
     from .interrupt import StopRequest
     from .objective import Batch, Objective
     from .progress import TrainingProgress
     from .recording import Recorder
+    from .world import World
 
+# With bf16_true the weights themselves are in bf16; Lightning's own option would also make bf16 the
+# default of everything that a loss makes.
 _PRECISION: dict[str, Literal["32-true", "bf16-mixed"]] = {
     "float32": "32-true",
     "bf16_mixed": "bf16-mixed",
+    "bf16_true": "32-true",
 }
 log = logging.getLogger(__name__)
 # Lightning's hints about accelerators and other products are no part of a run's output.
@@ -61,6 +69,15 @@ def batch_maker(
     return lambda step: collate(corpus, plan(step), rank, world, choose)
 
 
+def objective_of(
+    config: Config, embedder: Embedder, observe: Observe | None = None
+) -> ContrastiveObjective:
+    """The embedder with its loss; `observe` sees each step's vectors."""
+    return ContrastiveObjective(
+        embedder, loss.build(config.loss), config.routing, config.training.chunk_tokens, observe
+    )
+
+
 def fit(
     config: Config,
     embedder: Embedder,
@@ -71,8 +88,11 @@ def fit(
     stop: StopRequest,
     screen: TrainingProgress | None,
     track: Callable[[dict[str, float], int], None],
+    world: World,
 ) -> None:
     """Train `embedder` in place on pairs, from the newest checkpoint in `folder` if there is one.
+
+    With `compute=fsdp` it stays in shards.
 
     Raises:
         InterruptedRunError: when a stop was asked for; everything done is in the last checkpoint.
@@ -80,13 +100,7 @@ def fit(
     """
     changing = negatives.build(config.negatives, corpus)
     dynamic = None if changing is None else DynamicTraining(changing)
-    objective = ContrastiveObjective(
-        embedder,
-        loss.build(config.loss),
-        config.routing,
-        config.training.chunk_tokens,
-        None if dynamic is None else dynamic.observe,
-    )
+    objective = objective_of(config, embedder, None if dynamic is None else dynamic.observe)
     train(
         config,
         embedder,
@@ -97,6 +111,7 @@ def fit(
         stop=stop,
         screen=screen,
         track=track,
+        world=world,
         dynamic=dynamic,
     )
 
@@ -112,44 +127,50 @@ def train(
     stop: StopRequest,
     screen: TrainingProgress | None,
     track: Callable[[dict[str, float], int], None],
+    world: World,
     dynamic: DynamicTraining | None = None,
 ) -> None:
     """Train what `objective` holds in place, from the newest checkpoint in `folder` if any.
 
-    `batches(rank, world)` gives a rank's view of each step's global batch. `embedder` is the part
-    of the objective whose routers are balanced. `dynamic` negatives are those that `batches` asks.
+    All ranks of `world` call this together; the first one records. `batches(rank, world)` gives a
+    rank's view of each step's global batch. `embedder` is the part of the objective whose routers
+    are balanced. `dynamic` negatives are those that `batches` asks.
 
     Raises:
         InterruptedRunError: when a stop was asked for; everything done is in the last checkpoint.
         NonFiniteLossError: when the loss is NaN or infinite.
+        UserError: there are checkpoints, and none can be read.
     """
-    total = config.training.steps
+    total, option = config.training.steps, config.compute
     progress = mask_schedule.build(config.mask_schedule).progress
+    strategy.economise(embedder, recompute=option.activation_checkpointing, compiled=option.compile)
     module = EmbeddingModule(config, objective, embedder, progress, dynamic)
-    start = checkpoint.latest(folder)
-    first_step = checkpoint.step_of(start) if start else 0
-    if start:
-        log.info("resuming from %s", start)
-    recorder.metrics.truncate(first_step)
+    checkpointing = Checkpointing(
+        folder,
+        config.training.checkpoint_every,
+        config.training.keep_checkpoints,
+        config.training.keep_best,
+        stop,
+        world,
+    )
+    callbacks: list[L.Callback] = [checkpointing]
+    if world.first:
+        recording = Recording(recorder, screen, config.training.log_every, track)
+        callbacks = [recording, checkpointing]
     with warnings.catch_warnings():
         # Lightning advises on loaders and loggers that this run sets on purpose.
         warnings.filterwarnings("ignore", module="lightning.*")
         trainer = L.Trainer(
             max_steps=total,
-            accelerator=config.compute.name,
-            devices=1,
-            strategy=strategy.build("single", embedder.device),
+            accelerator="gpu" if resources(option).gpu else "cpu",
+            devices=world.local_size,
+            num_nodes=world.nodes,
+            strategy=strategy.build(
+                strategy.kind_of(option, world.size), embedder.device, data_parallel=world.size
+            ),
             precision=_PRECISION[config.training.precision],
-            plugins=[LightningEnvironment()],
-            callbacks=[
-                Recording(recorder, screen, config.training.log_every, track),
-                checkpoint.Checkpointing(
-                    folder,
-                    config.training.checkpoint_every,
-                    config.training.keep_checkpoints,
-                    stop,
-                ),
-            ],
+            plugins=[LightningEnvironment() if world.size == 1 else TorchElasticEnvironment()],
+            callbacks=callbacks,
             logger=False,
             enable_checkpointing=False,
             enable_progress_bar=False,
@@ -159,7 +180,7 @@ def train(
             default_root_dir=folder,
         )
         module.train()
-        make = batches(trainer.global_rank, trainer.world_size)
+        make = batches(world.rank, world.size)
         if dynamic is not None:
             module.make = make
         trainer.fit(
@@ -167,11 +188,9 @@ def train(
             loader(
                 make if dynamic is None else Deferred,
                 total,
-                lambda: max(first_step, trainer.global_step),
-                workers=config.compute.workers,
+                lambda: trainer.global_step,
+                workers=option.workers,
             ),
-            ckpt_path=start,
-            weights_only=True,
         )
     if trainer.global_step < total:
         stop.check()

@@ -50,7 +50,7 @@ class EmbeddingModule(L.LightningModule):
         self.dynamic = dynamic
         self.make: Callable[[int], Batch] | None = None  # for deferred batches
         self.negatives: dict[str, float] | None = None
-        self._warned = False
+        self._warned = self._sharded = False
         self.automatic_optimization = False  # a step may have several backward passes
         self.config, self.progress = config, progress
         self.objective = objective
@@ -62,8 +62,11 @@ class EmbeddingModule(L.LightningModule):
 
     def configure_model(self) -> None:
         """Shard the weights, if the strategy shards; called once the ranks have met."""
-        if self.device_mesh is not None:
-            strategy.shard(cast("nn.Module", self.objective), self._embedder[0], self.device_mesh)
+        if self.device_mesh is not None and not self._sharded:
+            hybrid = getattr(self.config.compute, "sharding", "full") == "hybrid"
+            mesh = strategy.mesh_of(self.device_mesh, self.trainer.num_nodes if hybrid else 1)
+            strategy.shard(cast("nn.Module", self.objective), self._embedder[0], mesh)
+            self._sharded = True
 
     def on_before_batch_transfer(self, batch: Any, dataloader_idx: int) -> Any:
         """Make a batch that depends on the steps before it, now that they are done."""

@@ -6,6 +6,8 @@ import sys
 import time
 from typing import Any, TextIO
 
+from embedexp.config.figures import human
+
 
 def duration(seconds: float) -> str:
     """Minutes and seconds, or hours and minutes: `1:05`, `2h07`."""
@@ -20,8 +22,8 @@ def duration(seconds: float) -> str:
 class TrainingProgress:
     """Shows steps, loss, samples per second and time left.
 
-    In a terminal it is one live bar; elsewhere a line at the start, then at most one every
-    `seconds` and the last.
+    In a terminal it is one live bar, with tokens per second as well; elsewhere a line at the
+    start, then at most one every `seconds` and the last.
     """
 
     def __init__(self, total: int, *, stream: TextIO | None = None, seconds: float = 5.0) -> None:
@@ -47,10 +49,14 @@ class TrainingProgress:
             self._bar.start()
             self._task = self._bar.add_task("training", total=self.total, completed=step, text="")
 
-    def show(self, step: int, loss: float, rate: float, eta: float) -> None:
-        """Show `step` finished steps, the loss, samples per second and the seconds left."""
+    def show(
+        self, step: int, loss: float, rate: float, eta: float, tokens: float | None = None
+    ) -> None:
+        """Show `step` finished steps, the loss, samples and tokens per second, the seconds left."""
         text = f"loss {loss:.4f}  {rate:,.0f} samples/s  {duration(eta)} left"
         if self._bar is not None:
+            if tokens is not None:
+                text = text.replace("samples/s", f"samples/s  {human(tokens)} tokens/s")
             self._bar.update(self._task, completed=step, text=text)
             return
         now = time.monotonic()

@@ -10,6 +10,8 @@ import lightning as L
 
 from embedexp.routing import router_statistics
 
+from .flops import ModelFlops, memory_gib, peak_flops
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
@@ -56,11 +58,13 @@ class Recording(L.Callback):
     """Measures steps and tells the recorder, the tracker and the screen.
 
     `samples_per_second` counts examples (a query with its positive and hard negatives) over the
-    last 20 steps; `tokens_per_second` real tokens. What a step's batch says of itself, such as
-    `tokens` and `hard_negatives` a query, stands beside. `router` holds the statistics of learned
-    routers, and in the last line `load`, each expert's share since the first step, layer by layer.
-    `negatives` tells of dynamic ones since the line before: how many were judged, replaced and
-    without candidates, and their mean cosine.
+    last 20 steps; `tokens_per_second` real tokens; `model_flops_per_second` what the model's
+    arithmetic takes of all ranks together, and `mfu` its share of what their GPUs could do, where
+    that is known. `memory_gib` is the peak of this rank's memory so far. What a step's batch says
+    of itself, such as `tokens` and `hard_negatives` a query, stands beside. `router` holds the
+    statistics of learned routers, and in the last line `load`, each expert's share since the first
+    step, layer by layer. `negatives` tells of dynamic ones since the line before: how many were
+    judged, replaced and without candidates, and their mean cosine.
     """
 
     def __init__(
@@ -71,12 +75,23 @@ class Recording(L.Callback):
         track: Callable[[dict[str, float], int], None],
     ) -> None:
         self.recorder, self.screen, self.every, self.track = recorder, screen, every, track
-        self._times: deque[tuple[float, int, int]] = deque(maxlen=_WINDOW + 1)
+        self._times: deque[tuple[float, int, int, float]] = deque(maxlen=_WINDOW + 1)
+        self._flops: ModelFlops | None = None
+        self._peak: float | None = None  # operations a second of all ranks' devices
         self._negatives: list[dict[str, float]] = []  # of the steps since the last line
 
-    def on_train_start(self, trainer: L.Trainer, _: L.LightningModule) -> None:
-        """Start the clock."""
-        self._times.append((time.monotonic(), 0, 0))
+    def on_train_start(
+        self,
+        trainer: L.Trainer,
+        pl_module: EmbeddingModule,  # type: ignore[override]
+    ) -> None:
+        """Start the clock, and forget what was recorded after the checkpoint gone on from."""
+        self.recorder.metrics.truncate(trainer.global_step)
+        config = pl_module.config
+        self._flops = ModelFlops.of(config)
+        peak = peak_flops(pl_module.device, config.training.precision)
+        self._peak = None if peak is None else peak * trainer.world_size
+        self._times.append((time.monotonic(), 0, 0, 0.0))
         if self.screen is not None:
             self.screen.start(trainer.global_step)
 
@@ -91,9 +106,12 @@ class Recording(L.Callback):
         """Record a finished step."""
         step, total = trainer.global_step, int(trainer.max_steps)
         figures = batch.figures()
-        self._times.append((time.monotonic(), len(batch), figures["tokens"]))
+        operations = 0.0 if self._flops is None else self._flops.of_batch(batch)
+        self._times.append((time.monotonic(), len(batch), figures["tokens"], operations))
         seconds = self._times[-1][0] - self._times[0][0]
-        _, examples, tokens = (sum(column) for column in zip(*list(self._times)[1:], strict=True))
+        _, examples, tokens, operations = (
+            sum(column) for column in zip(*list(self._times)[1:], strict=True)
+        )
         rate = examples / max(seconds, 1e-9)
         eta = (total - step) * seconds / max(len(self._times) - 1, 1)
         if pl_module.negatives is not None:
@@ -110,8 +128,12 @@ class Recording(L.Callback):
             "learning_rate": pl_module.learning_rate,
             "samples_per_second": rate,
             "tokens_per_second": tokens / max(seconds, 1e-9),
+            "model_flops_per_second": operations / max(seconds, 1e-9),
+            "memory_gib": round(memory_gib(pl_module.device), 3),
             **figures,
         }
+        if self._peak is not None:
+            line["mfu"] = line["model_flops_per_second"] / self._peak
         router = {} if pl_module.router is None else router_statistics(pl_module.router)
         if router:
             line["router"] = dict(router)
@@ -133,7 +155,7 @@ class Recording(L.Callback):
         }
         self.track(flat, step)
         if self.screen is not None:
-            self.screen.show(step, loss, rate, eta)
+            self.screen.show(step, loss, rate, eta, tokens / max(seconds, 1e-9))
 
     def teardown(self, *_: Any, **__: Any) -> None:
         """Leave the screen as it was, also after an error."""

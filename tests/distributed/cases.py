@@ -168,7 +168,8 @@ def gradients(module: nn.Module, *, whole: bool = True) -> dict[str, torch.Tenso
             gradient = parameter.grad
             assert gradient is not None, f"{name} has no gradient"
             if isinstance(gradient, DTensor):
-                assert all(place.is_shard(0) for place in gradient.placements)
+                places = gradient.placements
+                assert all(place.is_shard(0) or place.is_replicate() for place in places)
                 gradient = gradient.full_tensor() if whole else gradient.to_local()
             found[name] = gradient.clone()
     return found

@@ -58,7 +58,7 @@ def test_negatives_are_replaced_logged_and_drawn(uninterrupted):
 def test_a_stop_between_visits_of_an_example_changes_nothing(
     uninterrupted, mined, tmp_path, monkeypatch
 ):
-    from embedexp.training.checkpoint import Checkpointing
+    from embedexp.training.saving import Checkpointing
 
     kept = Checkpointing.on_train_batch_end
 

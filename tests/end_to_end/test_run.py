@@ -17,6 +17,7 @@ from safetensors.torch import load_file
 import embedexp
 from embedexp.config import Config
 from embedexp.config.errors import UserError
+from embedexp.training import checkpoint
 from embedexp.training.interrupt import InterruptedRunError, StopRequest
 
 from .conftest import overrides
@@ -82,7 +83,7 @@ def test_a_finished_run_is_reused_and_rerun_gives_the_same_bits(finished):
 
 @pytest.mark.parametrize("stops", [(6,), (3, 9)], ids=["once", "twice"])
 def test_an_interrupted_run_ends_bit_equal(finished, tmp_path, monkeypatch, stops):
-    from embedexp.training.checkpoint import Checkpointing
+    from embedexp.training.saving import Checkpointing
 
     config = embedexp.compose(overrides(tmp_path))
     kept = Checkpointing.on_train_batch_end
@@ -140,7 +141,7 @@ def test_a_killed_process_loses_nothing_but_the_steps_since_its_checkpoint(tmp_p
         assert process.returncode == 130, output
         assert "the same command" in output
     reached = len((run / "metrics.jsonl").read_text().splitlines())
-    assert list((run / "checkpoints").glob("step-*.ckpt"))
+    assert checkpoint.latest(run / "checkpoints") is not None
     process = start(tmp_path, *long)
     wait_for_step(tmp_path, reached + 10)
     process.send_signal(signal.SIGINT)
@@ -187,7 +188,8 @@ def test_a_damaged_checkpoint_is_passed_over(tmp_path, finished):
     config = embedexp.compose(overrides(tmp_path))
     checkpoints = tmp_path / "runs" / config.run_name / "checkpoints"
     checkpoints.mkdir(parents=True)
-    (checkpoints / "step-00000008.ckpt").write_bytes(b"not a checkpoint")
+    (checkpoints / "step-00000008").mkdir()
+    (checkpoints / "step-00000008" / "__0_0.distcp").write_bytes(b"not a checkpoint")
     run = embedexp.run(config, quiet=True)
     assert "damaged checkpoint" in (run.path / "log.txt").read_text()
     assert same(weights(run), weights(finished))

@@ -32,10 +32,13 @@ def test_defaults_data_licences_and_plugins_are_inside(unpacked):
     for name in (
         "embedexp/conf/config.yaml",
         "embedexp/conf/hydra/launcher/local.yaml",
+        "embedexp/conf/hydra/launcher/slurm.yaml",
+        "embedexp/slurm_profiles/a100_8.yaml",
         "embedexp/data/builtin_files/manifest.json",
         "embedexp/data/builtin_files/LICENSE-wordnet",
         "embedexp/py.typed",
         "hydra_plugins/embedexp_local_launcher.py",
+        "hydra_plugins/embedexp_slurm_launcher.py",
     ):
         assert name in names
     assert any(name.endswith("licenses/LICENSE") for name in names)

@@ -47,6 +47,8 @@ class Columns(Option):
     )
     score: str | int | None = field("graded similarity, a number")
     group: str | int | None = field("examples of one group are never negatives of each other")
+    # It counts where it is named: `data.fingerprint` then has it.
+    language: str | int | None = field("code of the row's language, such as en", identity=False)
     label: str | int | None = field("the class of the query's text, in the place of a positive")
     teacher_scores: str | list[str] | None = field(
         "a teacher's scores: one list, positives before negatives, or a list for each of the two"

@@ -24,6 +24,7 @@ class Wandb(Option):
     )
     project: str = field("W&B project", identity=False)
     entity: str | None = field("W&B team or user", identity=False)
+    group: str | None = field("W&B group, the multirun's id in its cells", identity=False)
 
 
 Tracking = Annotated[NoTracking | Wandb, Field(discriminator="name")]

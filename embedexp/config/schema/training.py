@@ -12,10 +12,15 @@ class Training(Option):
 
     name: str = field("label of these settings")
     steps: int = field("optimizer steps", unit="steps", ge=1)
-    precision: Literal["float32", "bf16_mixed"] = field("arithmetic of the forward pass")
+    precision: Literal["float32", "bf16_mixed", "bf16_true"] = field(
+        "float32; bf16 arithmetic with float32 weights; or bf16 weights and optimizer, too"
+    )
     chunk_tokens: int | None = field(
         "tokens embedded at once, null for the whole batch", unit="tokens", ge=1
     )
     checkpoint_every: int = field("steps between checkpoints", unit="steps", ge=1, identity=False)
     keep_checkpoints: int = field("newest checkpoints kept", ge=1, identity=False)
+    keep_best: int = field(
+        "checkpoints with the lowest training loss kept besides", ge=0, identity=False
+    )
     log_every: int = field("steps between logged lines", unit="steps", ge=1, identity=False)

@@ -110,3 +110,17 @@ def test_a_file_of_another_format_names_the_option_that_reads_it(tmp_path):
     path.write_bytes(b"")
     with pytest.raises(UserError, match=r"not a JSON-lines file[\s\S]*use data=csv"):
         compose(["data=jsonl", f"data.path={path}"])
+
+
+def test_languages_of_rows_are_no_languages_of_datasets(data: list[str]) -> None:
+    more = ["batching.sampling.by=language", "batching.sampling.temperature=0.3"]
+    with pytest.raises(UserError, match=r"data\.columns\.language"):
+        compose([*data, *more, "data.columns.language=c"])
+
+
+def test_a_column_of_languages_is_shown_and_makes_another_experiment(data: list[str]) -> None:
+    config = compose([*data, "data.columns.language=c"])
+    assert "language c" in show(config)
+    assert config.signature != compose(data).signature
+    with pytest.raises(UserError, match=r"data\.columns\.language=c"):
+        compose([*data, "data.columns.language=cc"])

@@ -42,6 +42,7 @@ COLUMNS = (
     "negatives",
     "score",
     "group",
+    "language",
     "label",
     "teacher_scores",
     "prompt",

@@ -28,6 +28,7 @@ def rows(count=COUNT):
             n / 8,
             None if n % 5 == 0 else f"group {n % 3}",
             tuple(float(k) for k in range(1 + n % 4)) if n % 2 else None,
+            ("en", "de", None)[n % 3],
         )
 
 
@@ -146,7 +147,7 @@ def test_rows_are_taken_as_they_come(tmp_path):
 @pytest.mark.parametrize("cached", [True, False])
 def test_columns_that_no_row_has_are_none(tmp_path, cached):
     dataset = build(tmp_path if cached else None, (Example(f"q{n}", "p") for n in range(40)))
-    assert [getattr(dataset, name) for name in COLUMNS[2:]] == [None] * 4
+    assert [getattr(dataset, name) for name in COLUMNS[2:]] == [None] * 5
     empty = build(tmp_path if cached else None, iter(()), key="empty")
     assert (len(empty), list(empty.queries), empty.scores) == (0, [], None)
 

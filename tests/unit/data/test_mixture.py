@@ -137,6 +137,24 @@ def test_sources_of_one_task_can_be_one_dataset(write):
     assert described == [(task, task, None) for task in ("classification", "retrieval")]
 
 
+def test_examples_of_joined_sources_keep_their_language(write):
+    files = {name: options.jsonl(write(name, 3)) for name in ("a", "b")}
+    parts = {"a": part(files["a"], language="en"), "b": part(files["b"], language="de")}
+    (joined,) = data.load(mixture(parts, one_dataset_per_task=True)).train
+    assert (joined.language, joined.languages) == ("", ["en"] * 3 + ["de"] * 3)
+    same = {name: part(file, language="en") for name, file in files.items()}
+    (joined,) = data.load(mixture(same, one_dataset_per_task=True)).train
+    assert (joined.language, joined.languages) == ("en", None)
+
+
+def test_what_a_mixture_says_of_a_source_counts_more_than_its_column(write):
+    named = options.jsonl(write("a", 3, code="fr"), language="code")
+    (said,) = data.load(mixture({"a": part(named, language="en")})).train
+    (silent,) = data.load(mixture({"a": part(named)})).train
+    assert (said.language, said.languages) == ("en", None)
+    assert (silent.language, silent.languages) == ("", ["fr"] * 3)
+
+
 def test_equal_groups_of_different_sources_stay_apart(write):
     files = {name: options.jsonl(write(name, 4, topic="1"), group="topic") for name in ("a", "b")}
     option = mixture({name: part(file) for name, file in files.items()}, one_dataset_per_task=True)

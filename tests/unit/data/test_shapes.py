@@ -159,3 +159,22 @@ def test_a_pattern_that_fits_no_column_is_told(load):
     with pytest.raises(UserError, match=r'no field "hard_\*"') as refusal:
         load({"query": "a", "positive": "b", "negative_1": "c"}, negatives="hard_*")
     assert refusal.value.hint == "did you mean data.columns.negatives=negative_1?"
+
+
+def test_rows_say_their_language_and_some_do_not(load):
+    rows = [{"query": "cat", "positive": "animal", "code": "en"}]
+    rows += [{"query": "Katze", "positive": "Tier", "code": "de"}]
+    rows += [{"query": "x", "positive": "y", "code": None}, {"query": "z", "positive": "y"}]
+    (train,) = load(*rows, language="code?").train
+    assert train.languages == ["en", "de", None, None]
+    assert train.select([1]).languages == ["de"]
+    (without,) = load(*rows).train
+    assert without.languages is None
+
+
+def test_texts_to_be_clustered_are_paired_within_their_language(load):
+    said = [("one", "en"), ("eins", "de"), ("two", "en"), ("zwei", "de")]
+    rows = [{"query": text, "label": "n", "code": code} for text, code in said]
+    (train,) = load(*rows, task="clustering", label="label", language="code").train
+    assert rows_of(train) == [("one", "two", []), ("eins", "zwei", [])]
+    assert train.languages == ["en", "de"]

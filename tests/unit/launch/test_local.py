@@ -13,6 +13,7 @@ import pytest
 
 from embedexp.config import UserError
 from embedexp.launch import local
+from embedexp.launch import multirun as multirun_record
 from embedexp.launch.process import thread_variables
 from embedexp.runs import FailureKind, RunDirectory, State
 from embedexp.runs.registry import find
@@ -59,11 +60,19 @@ def test_failing_cells_neither_stop_nor_hide_the_others_and_finished_ones_are_re
     output, _ = again.communicate(timeout=120)
     assert again.returncode == 0, output
     assert "0 to run, 2 finished already" in output
-    # Nothing but runs is left behind, neither here nor there.
+    # Nothing but runs, the code and the multiruns' records is left behind.
     assert [entry.name for entry in tmp_path.iterdir()] == ["runs"]
     assert {entry.name for entry in (tmp_path / "runs").iterdir()} == {
-        run.name for run in runs.values()
+        *(run.name for run in runs.values()),
+        ".code",
+        ".multirun",
     }
+    ids = multirun_record.names(tmp_path / "runs")
+    assert len(ids) == 2
+    record = multirun_record.find(ids[0], tmp_path / "runs")
+    assert record is not None
+    assert [cell.label for cell in record.cells] == [f"seed={n}" for n in (11, 0, 12, 14, 1)]
+    assert record.settings == {"processes": 2, "snapshot": True}
 
 
 def test_interrupt_stops_cells_gracefully_and_says_that_it_goes_on(
@@ -82,7 +91,7 @@ def test_interrupt_stops_cells_gracefully_and_says_that_it_goes_on(
     assert "the same command goes on" in output
     runs = by_seed(tmp_path / "runs")
     assert runs[13].status.state is State.PREEMPTED
-    assert runs[0].status.state is State.PLANNED
+    assert runs[0].status.state is State.QUEUED
 
 
 def test_cell_that_does_not_stop_is_killed_in_the_end(
@@ -148,3 +157,44 @@ def test_the_users_number_of_threads_goes_for_every_library(monkeypatch) -> None
     assert set(thread_variables(1).values()) == {"77"}
     monkeypatch.setenv("MKL_NUM_THREADS", "78")
     assert thread_variables(1)["MKL_NUM_THREADS"] == "78"
+
+
+def test_cell_that_is_cancelled_while_it_waits_is_never_started(
+    base: list[str], stand_in: dict[str, str], tmp_path: Path
+) -> None:
+    process = multirun(base, stand_in, tmp_path, "seed=13,0")
+    deadline = time.monotonic() + 60
+    runs: dict[int, RunDirectory] = {}
+    while time.monotonic() < deadline:
+        runs = by_seed(tmp_path / "runs")
+        if 13 in runs and runs[13].status.state is State.RUNNING:
+            break
+        time.sleep(0.1)
+    runs[0].request_cancel()
+    os.kill(runs[13].status.pid or 0, signal.SIGINT)
+    output, _ = process.communicate(timeout=60)
+    assert process.returncode == 1, output
+    assert runs[0].status.state is State.CANCELLED
+    assert runs[0].status.started is None
+    assert "cancelled while it waited" in output
+
+
+def test_threads_are_divided_among_ranks_too(
+    base: list[str], stand_in: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(8)))
+    ranks = ["compute=ddp", "compute.accelerator=cpu", "compute.devices=4"]
+    (outcome,) = local.launch([[*base, *ranks, "seed=0"]])
+    assert outcome.state == State.FINISHED
+    assert "threads 2" in outcome.cell.run.log_file.read_text()
+
+
+def test_code_that_is_edited_later_does_not_change_what_cells_run(
+    base: list[str], stand_in: dict[str, str], tmp_path: Path
+) -> None:
+    (outcome,) = local.launch([[*base, "seed=0"]])
+    (folder,) = (tmp_path / "runs" / ".code").iterdir()
+    (again,) = local.launch([[*base, "seed=1"]])
+    assert outcome.state == again.state == State.FINISHED
+    assert [entry.name for entry in (tmp_path / "runs" / ".code").iterdir()] == [folder.name]
+    assert f"code {folder}" in again.cell.run.log_file.read_text()

@@ -88,3 +88,31 @@ def test_vectors_are_mapped_not_loaded(tmp_path):
     found = cache(tmp_path).vectors(TEXTS, Counting())
     assert len(found.blocks) == 3
     assert all(isinstance(block, np.memmap) for block in found.blocks)
+
+
+def test_an_empty_file_is_a_damaged_block(tmp_path):
+    kept = cache(tmp_path)
+    kept.vectors(TEXTS, Counting())
+    sorted(kept.folder.glob("*.keys.npy"))[0].write_bytes(b"")
+    encode = Counting()
+    found = cache(tmp_path).vectors(TEXTS, encode)
+    assert 0 < len(encode.texts) <= 10
+    np.testing.assert_array_equal(found[:], encode(TEXTS))
+
+
+def test_what_cannot_be_read_for_now_is_not_thrown_away(tmp_path, monkeypatch):
+    kept = cache(tmp_path)
+    kept.vectors(TEXTS, Counting())
+    files = sorted(kept.folder.glob("*.npy"))
+    load, failed = np.load, []
+
+    def once(path, **options):
+        if not failed:
+            failed.append(path)
+            raise OSError(12, "Cannot allocate memory")
+        return load(path, **options)
+
+    monkeypatch.setattr(np, "load", once)
+    blocks, _ = cache(tmp_path)._read()
+    assert len(blocks) == 2
+    assert sorted(kept.folder.glob("*.npy")) == files

@@ -124,3 +124,20 @@ def test_equal_queries_with_many_documents_are_no_burden():
     tracemalloc.stop()
     assert found.keep.all()  # all are positives of the one query
     assert peak < 16 * 2**20
+
+
+@pytest.mark.parametrize("seed", [None, 3])
+def test_parts_are_compared_within_themselves_alone(seed):
+    queries, documents = RNG.normal(size=(2, 60, 8))
+    parts = RNG.integers(0, 3, 60)
+    found = consistency_filter(queries, documents, top_k=5, parts=parts, seed=seed, shard_size=60)
+    for part in range(3):
+        rows = parts == part
+        alone = consistency_filter(queries[rows], documents[rows], top_k=5)
+        np.testing.assert_array_equal(found.ranks[rows], alone.ranks)
+        assert len(np.unique(found.shards[rows])) == 1
+    small = consistency_filter(queries, documents, parts=parts, seed=seed, shard_size=10)
+    for shard in np.unique(small.shards):
+        members = small.shards == shard
+        assert members.sum() <= 10
+        assert len(np.unique(parts[members])) == 1

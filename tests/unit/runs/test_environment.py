@@ -44,14 +44,14 @@ def test_changes_to_the_code_are_told_by_name_and_hash_never_by_text(tmp_path: P
     _git(tmp_path, "init", "-q")
     _git(tmp_path, "add", ".")
     _git(tmp_path, "commit", "-q", "-m", "first")
-    clean = module._code(package)
+    clean = module.code_version(package)
     assert clean is not None
     assert not clean["dirty"]
 
     (package / "__init__.py").write_text("PASSWORD = 'hunter2'")
     (package / "new.py").write_text("KEY = 'hunter3'")
     (tmp_path / "notes.txt").write_text("hunter4")
-    dirty = module._code(package)
+    dirty = module.code_version(package)
     assert dirty is not None
     assert dirty["commit"] == clean["commit"]
     assert dirty["changed_files"] == ["embedexp/__init__.py"]
@@ -59,7 +59,7 @@ def test_changes_to_the_code_are_told_by_name_and_hash_never_by_text(tmp_path: P
     assert "hunter" not in json.dumps(dirty)
 
     (package / "new.py").write_text("KEY = 'hunter5'")
-    assert module._code(package)["changes_sha256"] != dirty["changes_sha256"]  # type: ignore[index]
+    assert module.code_version(package)["changes_sha256"] != dirty["changes_sha256"]  # type: ignore[index]
 
 
 def test_package_in_someone_elses_repository_is_not_its_code(tmp_path: Path) -> None:
@@ -67,7 +67,7 @@ def test_package_in_someone_elses_repository_is_not_its_code(tmp_path: Path) -> 
     package.mkdir(parents=True)
     (package / "__init__.py").write_text("")
     _git(tmp_path, "init", "-q")
-    assert module._code(package) is None
+    assert module.code_version(package) is None
 
 
 def test_resume_elsewhere_keeps_both_environments(tmp_path: Path) -> None:

@@ -114,3 +114,38 @@ def test_a_floor_alone_drops_by_score_and_never_by_rank(composed):
 def test_a_filter_without_a_rule_is_refused(composed):
     with pytest.raises(UserError, match="keeps every pair"):
         composed("stage.top_k=null")
+
+
+def test_pairs_of_a_mixed_file_are_compared_and_counted_by_language(composed, tmp_path):
+    pairs = tmp_path / "pairs.jsonl"
+    lines = [json.loads(line) for line in pairs.read_text().splitlines()]
+    codes = ["de" if i % 3 == 0 else "en" for i in range(len(lines))]
+    said = [line | {"code": code} for line, code in zip(lines, codes, strict=True)]
+    pairs.write_text("".join(json.dumps(line) + "\n" for line in said))
+    config = composed("stage.top_k=1", "data.columns.language=code")
+    assert config.signature != composed("stage.top_k=1").signature
+    done = run(config)
+    folder = done.path / "filtered"
+    kept = pq.read_table(folder / "pairs.parquet").to_pylist()
+    dropped = pq.read_table(folder / "dropped" / "pairs.parquet").to_pylist()
+    ranks = {row["query"]: row["rank"] for row in kept + dropped}
+    spoken = {row["query"]: row["language"] for row in kept + dropped}
+    assert [spoken[line["query"]] for line in lines] == codes
+    for code in ("de", "en"):  # as if the others were not there
+        own = [line for line in said if line["code"] == code]
+        pairs.write_text("".join(json.dumps(line) + "\n" for line in own))
+        alone = run(composed("stage.top_k=99"))
+        for row in pq.read_table(alone.path / "filtered" / "pairs.parquet").to_pylist():
+            assert ranks[row["query"]] == row["rank"]
+    shares = {
+        code: sum(row["language"] == code for row in kept) / codes.count(code)
+        for code in ("de", "en")
+    }
+    page = (done.path / "report.html").read_text().replace(' class="number"', "")
+    for code, share in shares.items():
+        assert f"<td>{code}</td><td>{codes.count(code)}</td><td>{share:.1%}</td>" in page
+    read = embedexp.compose(
+        ["data=parquet", f"data.path={folder / 'pairs.parquet'}", "data.columns.language=language"]
+    )
+    (train,) = data.load(read.data.model_copy(update={"holdout": 0})).train
+    assert train.languages == [row["language"] for row in kept]

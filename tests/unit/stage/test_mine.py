@@ -89,6 +89,20 @@ def test_what_is_mined_trains_and_is_never_a_positive(composed, tmp_path):
     assert len(trained.metrics()) == 2
 
 
+def test_a_mined_set_is_counted_by_language(composed, tmp_path, capsys):
+    said = [line | {"code": "de" if i < 10 else "en"} for i, line in enumerate(LINES)]
+    (tmp_path / "pairs.jsonl").write_text("".join(json.dumps(line) + "\n" for line in said))
+    done = embedexp.run(composed("stage.count=2", "data.columns.language=code"))
+    assert [row["language"] for row in rows(done)] == ["de"] * 10 + ["en"] * 30
+    shown = capsys.readouterr()
+    shown = shown.out + shown.err
+    assert "pairs: 80 negatives for 40 queries" in shown
+    assert "pairs, de: 20 negatives for 10 queries" in shown
+    assert "pairs, en: 60 negatives for 30 queries" in shown
+    page = (done.path / "report.html").read_text().replace(' class="number"', "")
+    assert "<td>pairs, de</td><td>10</td><td>20</td>" in page
+
+
 def test_siblings_are_not_mined(composed):
     found = rows(
         run(composed("data.columns.group=group", "stage.count=40", "stage.rules.rank_max=40"))

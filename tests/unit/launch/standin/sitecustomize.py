@@ -13,6 +13,7 @@ import types
 def run(config, *, quiet=False):
     import json
     import os
+    import pathlib
     import signal
     import time
 
@@ -25,7 +26,10 @@ def run(config, *, quiet=False):
     directory.freeze(config)
     with directory.owned(), directory.recording():
         directory.start(config.stage.name, total_steps=2, seed=config.seed)
+        import embedexp
+
         print(f"threads {os.environ['OMP_NUM_THREADS']}", flush=True)
+        print(f"code {pathlib.Path(embedexp.__file__).parents[1]}", flush=True)
         if config.seed == 12:
             os.kill(os.getpid(), signal.SIGKILL)
         if config.seed == 15:

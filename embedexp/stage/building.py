@@ -1,0 +1,54 @@
+"""What a training stage trains: built anew, or with the weights of a checkpoint."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import torch
+
+from embedexp.backbone import heads
+from embedexp.batching.permutation import key_of
+from embedexp.embedding import build_embedder
+from embedexp.training import saving
+from embedexp.training.fit import objective_of
+from embedexp.training.language_model import LanguageObjective
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from embedexp.config import Config
+    from embedexp.embedding import Embedder
+    from embedexp.training.contrastive import ContrastiveObjective
+
+    Trained = ContrastiveObjective | LanguageObjective
+
+
+def embedder_of(config: Config) -> Embedder:
+    """The composed embedder, its weights in the precision that they are trained in."""
+    embedder = build_embedder(config)
+    return embedder.to(torch.bfloat16) if config.training.precision == "bf16_true" else embedder
+
+
+def language(config: Config, embedder: Embedder) -> LanguageObjective:
+    """The embedder with its head; a new head is a function of the seed alone."""
+    option = embedder.config.backbone
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(key_of(config.seed, "head"))
+        head = heads.load(option, embedder.model)
+    if config.training.precision == "bf16_true":
+        head = head.to(torch.bfloat16)
+    return LanguageObjective(
+        config.loss.name, embedder, head, config.routing, config.training.chunk_tokens
+    )
+
+
+def trained(config: Config, checkpoint: Path) -> Trained:
+    """What the stage of `config` trains, on the CPU, with the weights of a checkpoint.
+
+    Raises:
+        UserError: the checkpoint does not fit, or can't be read.
+    """
+    build = objective_of if config.stage.name == "contrastive" else language
+    objective: Trained = build(config, embedder_of(config))
+    saving.load_weights(objective, checkpoint)
+    return objective
