@@ -81,7 +81,10 @@ def _execute(config: Config, directory: RunDirectory, screen: Screen) -> None:
         raise
     except BaseException as error:
         cause, kind = ranks.failure(config, directory, error)
-        directory.fail(cause, kind)
+        if directory.cancel_requested:  # what breaks on the way out is no failure
+            directory.cancel(f"cancelled: {cause}")
+        else:
+            directory.fail(cause, kind)
         log.error("failed", exc_info=cause)
         if cause is not error:
             raise cause from error

@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from types import FrameType
 
-_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2)
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2)
+"""What asks a run to stop."""
 
 
 class InterruptedRunError(Exception):
@@ -69,13 +70,13 @@ class StopRequest:
         """Handle signals from now on, whoever did before; only the main thread can."""
         if threading.current_thread() is not threading.main_thread():
             return
-        for number in _SIGNALS:
+        for number in SIGNALS:
             signal.signal(number, self._handle)
 
     @contextmanager
     def listening(self) -> Iterator[StopRequest]:
         """Handle signals for the time of a block; the previous handlers come back after it."""
-        before = {number: signal.getsignal(number) for number in _SIGNALS}
+        before = {number: signal.getsignal(number) for number in SIGNALS}
         self.take_signals()
         try:
             yield self

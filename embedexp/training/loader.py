@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import signal
 from typing import TYPE_CHECKING
 
 from torch.utils.data import DataLoader, Dataset, Sampler
+
+from .interrupt import SIGNALS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -52,4 +55,11 @@ def loader(
         batch_size=None,
         num_workers=workers,
         persistent_workers=False,
+        worker_init_fn=_leave_signals_to_training,
     )
+
+
+def _leave_signals_to_training(_: int) -> None:
+    """Signals reach every process of a job; a worker that dies of one takes the run with it."""
+    for number in SIGNALS:
+        signal.signal(number, signal.SIG_IGN)

@@ -174,3 +174,15 @@ def test_the_time_limit_stops_a_run_that_can_go_on(tmp_path):
 def test_processes_that_do_not_fit_what_was_asked_for_are_refused(tmp_path):
     several = command(tmp_path, "compute=ddp", *RANKS, "compute.nodes=2")
     assert "needs 2 machines, and this is one" in ended(several, 2)
+
+
+def test_a_signal_to_every_process_stops_a_run_with_workers(tmp_path):
+    process = command(tmp_path, "evaluation=none", "training.steps=5000", "compute.workers=1")
+    run = wait_for_step(tmp_path, 2)
+    workers = psutil.Process(process.pid).children()
+    assert workers
+    for each in [*workers, psutil.Process(process.pid)]:
+        each.send_signal(signal.SIGTERM)
+    ended(process, 130, 60)
+    assert status(run)["state"] == "preempted"
+    assert gone(workers)
