@@ -107,11 +107,14 @@ def training_datasets() -> list[Dataset]:
     return [build(members) for build in _BUILDERS.values()]
 
 
+_UNFILLED = ("teacher_scores", "language", "languages")
+
+
 def _content() -> Iterator[Any]:
     # Fields that no built-in dataset fills are left out: the fingerprint is of the content.
     for dataset in training_datasets():
         fields = asdict(dataset)
-        yield {name: fields[name] for name in fields if name not in ("teacher_scores", "language")}
+        yield {name: fields[name] for name in fields if name not in _UNFILLED}
     yield asdict(heldout())
 
 

@@ -75,7 +75,7 @@ def test_good_raising_killed_and_timing_out_cells_are_told_apart_and_retried(toy
     # It hears no signal, so that SLURM ends it; what was asked for still counts.
     toys.command("cancel", str(runs[14].path))
     wait_until(lambda: not toys.jobs(), lambda: toys.log(runs[14]))
-    assert "cancelled" in line_of(status(toys), runs[14])
+    wait_until(lambda: "cancelled" in line_of(status(toys), runs[14]), lambda: status(toys), 60)
 
 
 def test_waiting_tells_by_exit_code_and_table_that_a_cell_failed(toys):

@@ -65,7 +65,7 @@ def test_without_routers_there_is_nothing_to_report(tmp_path):
 
 @pytest.mark.parametrize("option", ["loss_free", "switch"])
 def test_an_interrupted_run_ends_bit_equal(option, tmp_path, monkeypatch):
-    from embedexp.training.checkpoint import Checkpointing
+    from embedexp.training.saving import Checkpointing
 
     rate = ["routing.bias_update_rate=0.002"] if option == "loss_free" else []
     changes = [f"routing={option}", *rate, "training.steps=5"]
