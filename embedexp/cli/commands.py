@@ -179,6 +179,25 @@ def _results(arguments: Sequence[str]) -> int:
     return OK
 
 
+def _consolidate(arguments: Sequence[str]) -> int:
+    from embedexp.runs.registry import resolve
+
+    parser = run_parser("consolidate")
+    parser.add_argument("run")
+    parser.add_argument("--step", type=int, metavar="N")
+    parser.add_argument("--best", action="store_true")
+    parser.add_argument("--to", type=Path, metavar="FOLDER")
+    given = parser.parse_intermixed_args(list(arguments))
+    if given.best and given.step is not None:
+        raise UserError("--best and --step exclude each other", hint="leave one of them out")
+    run = resolve(given.run, given.runs or default_runs())
+    from embedexp.stage.consolidate import consolidate
+
+    model = consolidate(run, step=given.step, best=given.best, to=given.to)
+    print(f"model    {model}  (SentenceTransformer loads it)")
+    return OK
+
+
 def _print_results(run: object) -> None:
     from embedexp.evaluation.scores import ScoreFile
     from embedexp.evaluation.table import table
@@ -281,6 +300,13 @@ COMMANDS: dict[str, Command] = {
     ),
     "resume": Command(
         "RUN", "go on with a planned or interrupted run, from its frozen config", _resume, _RUN
+    ),
+    "consolidate": Command(
+        "RUN [--step N | --best] [--to FOLDER]",
+        "the model of a checkpoint, however many processes wrote it",
+        _consolidate,
+        "The newest checkpoint, that of step N, or the one with the lowest training loss; written\n"
+        "to FOLDER, by default RUN/model-step-N. The run itself is left alone.\n" + _RUN,
     ),
     "results": Command("RUN", "a run's scores before and after training", _results, _RUN),
     "help": Command("[COMMAND]", "this overview, or all about one command", _help),

@@ -96,10 +96,11 @@ def shards_need_ranks(config: Config) -> Problem | None:
 @rule("training")
 def bfloat16_is_for_gpus(config: Config) -> Problem | None:
     """Most CPUs have no bfloat16 arithmetic, and emulate it."""
-    if resources(config.compute).gpu or config.training.precision != "bf16_mixed":
+    if resources(config.compute).gpu or config.training.precision == "float32":
         return None
     return warning(
-        "training.precision=bf16_mixed is several times slower than float32 on most CPUs",
+        f"training.precision={config.training.precision} is several times slower than float32 "
+        "on most CPUs",
         "set training.precision=float32, or use compute=gpu",
     )
 

@@ -18,7 +18,7 @@ from embedexp.training.fit import fit
 from embedexp.training.world import World
 
 from . import building, pictures
-from .evaluate import measure
+from .evaluate import after, before
 
 if TYPE_CHECKING:
     from embedexp.config import Config
@@ -82,11 +82,7 @@ def run(
         if not world.first:
             return
         embedder = load(directory.model).to(place)
-        if config.evaluation.name != "none":
-            screen.say("scoring the trained model")
-        scores = measure(config, embedder, directory, corpus.heldout, "after", stop, screen)
-        tracker.summary({f"scores/{score.task}": score.value for score in scores})
-        pictures.draw(directory)
+        after(config, embedder, directory, corpus.heldout, stop, screen, tracker)
     finally:
         tracker.close()
     pictures.forget(config, directory)
@@ -104,9 +100,8 @@ def _train(
     """Score the untrained model, train it on all ranks, and save it on the first."""
     embedder = building.embedder_of(config).to(device(config, world))
     stop.check()
-    if world.first and config.evaluation.name != "none" and config.evaluation.before:
-        screen.say("scoring the model before training")
-        measure(config, embedder, directory, corpus.heldout, "before", stop, screen)
+    if world.first:
+        before(config, embedder, directory, corpus.heldout, stop, screen)
     tokenised = world.in_turn(
         lambda: tokenise(corpus, embedder.text_tokenizer, config.embedding, config.paths.cache)
     )

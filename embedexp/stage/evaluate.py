@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 from embedexp import evaluation
 from embedexp.embedding import load
 
+from . import pictures
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
     from embedexp.evaluation.scores import Phase
     from embedexp.runs import RunDirectory
     from embedexp.training.interrupt import StopRequest
+    from embedexp.training.tracking import Tracker
     from embedexp.training.world import World
 
     from .screen import Screen
@@ -50,6 +53,37 @@ def measure(
         output=directory.evaluation,
         phase=phase,
     )
+
+
+def before(
+    config: Config,
+    embedder: Embedder,
+    directory: RunDirectory,
+    heldout: Sequence[Dataset],
+    stop: StopRequest,
+    screen: Screen,
+) -> None:
+    """Score the model before training, if that is wanted."""
+    if config.evaluation.name != "none" and config.evaluation.before:
+        screen.say("scoring the model before training")
+        measure(config, embedder, directory, heldout, "before", stop, screen)
+
+
+def after(
+    config: Config,
+    embedder: Embedder,
+    directory: RunDirectory,
+    heldout: Sequence[Dataset],
+    stop: StopRequest,
+    screen: Screen,
+    tracker: Tracker,
+) -> None:
+    """Score the trained model, tell the tracker, and draw the run."""
+    if config.evaluation.name != "none":
+        screen.say("scoring the trained model")
+    scores = measure(config, embedder, directory, heldout, "after", stop, screen)
+    tracker.summary({f"scores/{score.task}": score.value for score in scores})
+    pictures.draw(directory)
 
 
 def run(

@@ -80,11 +80,13 @@ def _execute(config: Config, directory: RunDirectory, screen: Screen) -> None:
         log.info("stopped by %s", interruption)
         raise
     except BaseException as error:
-        cause, kind = ranks.failure(config, directory, error)
+        cause = ranks.cause(config, directory, error)
         if directory.cancel_requested:  # what breaks on the way out is no failure
             directory.cancel(f"cancelled: {cause}")
+        elif isinstance(cause, ranks.RankFailedError):
+            directory.fail(str(cause), cause.failure.kind, trace=cause.failure.traceback)
         else:
-            directory.fail(cause, kind)
+            directory.fail(cause)
         log.error("failed", exc_info=cause)
         if cause is not error:
             raise cause from error
@@ -96,7 +98,7 @@ def _follow(config: Config, world: World) -> Run:
     """The work of a rank after the first, which alone writes and speaks."""
     directory = ranks.Follower.of(config)
     stop = StopRequest(config.compute.time_limit)
-    with recording(ranks.log_file(directory, world.rank)), stop.listening():
+    with recording(directory.log_of(world.rank)), stop.listening():
         stage = implementation("stage", config.stage.name)
         with (
             world.met(gpu=resources(config.compute).gpu) as met,

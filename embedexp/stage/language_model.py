@@ -22,7 +22,7 @@ from embedexp.training.language_model import LanguageObjective
 
 from . import building, pictures
 from .contrastive import device, from_shards
-from .evaluate import measure
+from .evaluate import after, before
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -81,17 +81,7 @@ def run(
         if not finished:
             if world.first:
                 losses.measure("before", objective)
-                if config.evaluation.name != "none" and config.evaluation.before:
-                    screen.say("scoring the model before training")
-                    measure(
-                        config,
-                        objective.embedder,
-                        directory,
-                        corpus.heldout,
-                        "before",
-                        stop,
-                        screen,
-                    )
+                before(config, objective.embedder, directory, corpus.heldout, stop, screen)
             directory.update(message="training", total_steps=config.training.steps)
             train(
                 config,
@@ -115,13 +105,7 @@ def run(
             return
         losses.measure("after", objective)
         tracker.summary(losses.flat())
-        if config.evaluation.name != "none":
-            screen.say("scoring the trained model")
-        scores = measure(
-            config, objective.embedder, directory, corpus.heldout, "after", stop, screen
-        )
-        tracker.summary({f"scores/{score.task}": score.value for score in scores})
-        pictures.draw(directory)
+        after(config, objective.embedder, directory, corpus.heldout, stop, screen, tracker)
     finally:
         tracker.close()
     pictures.forget(config, directory)

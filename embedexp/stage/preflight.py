@@ -12,6 +12,7 @@ from embedexp.config.memory import Memory, estimate, gib, longest_sequence, long
 from embedexp.config.resources import resources
 from embedexp.config.schema.compute import Fsdp
 from embedexp.training import memory
+from embedexp.training.world import World
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -28,14 +29,13 @@ MOST_DEVICES = 4096
 
 
 def preflight(config: Config, directory: RunDirectory) -> None:
-    """Fail now if processes, devices, memory or disk cannot be enough; warn where it is close.
+    """Fail now if devices, memory or disk cannot be enough; warn where it is close.
 
     Every rank asks; what concerns the whole run only the first of a machine.
 
     Raises:
         UserError: what is asked for, what there is, and the key and number that would fit.
     """
-    require_ranks(config)
     require_devices(config)
     first = int(os.environ.get("LOCAL_RANK", "0")) == 0
     if first and "training" in config.stage.uses and not directory.model.is_dir():
@@ -49,16 +49,18 @@ def require_ranks(config: Config) -> None:
     Raises:
         UserError: several machines without a launcher, or another number of processes.
     """
-    needed, started = resources(config.compute), os.environ.get("WORLD_SIZE")
-    if started is None and needed.nodes > 1:
+    needed, world = resources(config.compute), World.of_environment()
+    if world.size == 1 and needed.nodes > 1:
         raise UserError(
             f"compute.nodes={needed.nodes}, but this command runs on one machine",
             hint="set compute.nodes=1, or submit it: -m hydra/launcher=slurm",
         )
-    if started is not None and int(started) != needed.world:
+    started = (world.size, world.local_size)
+    if world.size > 1 and started != (needed.world, needed.devices):
         raise UserError(
             f"compute={config.compute.name} asks for {needed.world} processes "
-            f"({needed.nodes} x {needed.devices}), and {started} were started (WORLD_SIZE)",
+            f"({needed.nodes} x {needed.devices}), and {world.size} were started "
+            f"({world.nodes} x {world.local_size})",
             hint="start as many as compute.nodes x compute.devices, or change those",
         )
 

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import os
-import re
 import signal
 import socket
 import subprocess
@@ -16,35 +14,42 @@ import traceback
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from embedexp.config.errors import UserError
 from embedexp.config.resources import Resources, resources
-from embedexp.runs import FailureKind, RunDirectory, failure_kind
+from embedexp.runs import RunDirectory, failure_kind
 from embedexp.runs.failure import exit_failure
-from embedexp.runs.files import write_atomically
+from embedexp.runs.ranks import (
+    RankFailure,
+    failure_file,
+    forget_rank_failures,
+    rank_failures,
+    says_peer_gone,
+    write_rank_failure,
+)
 from embedexp.runs.text import redact
 from embedexp.training.world import VARIABLES, World
 
+from .preflight import require_ranks
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     from embedexp.config import Config
 
 _PARENT = "EMBEDEXP_PARENT"  # set where standard input tells that the starting process is gone
 _GRACE = 20.0  # seconds in which a rank notices by itself that another is gone
 _TOGETHER = 2.0  # seconds in which the first rank meets the same error, and writes it down itself
+_LEFT_WELL = (None, 0, 130)  # exit codes of ranks that work, are done, or stopped with all others
+_TOLD = 5.0  # seconds that another rank's failure may need to be seen in the run directory
 _LEAVE = 60.0  # seconds in which ranks end after the first one has
-# What gloo, nccl and the store say when a peer goes away.
-_LOST = re.compile(
-    r"gloo|nccl|connection (was )?(closed|reset|refused)|broken pipe|socket|peer|DistBackend|"
-    r"DistNetwork|DistStore|timed? ?out",
-    re.IGNORECASE,
-)
 log = logging.getLogger(__name__)
 
 
 class RankFailedError(RuntimeError):
-    """Another rank of this run failed; the message holds its traceback."""
+    """Another rank of this run failed, for the reason in `failure`."""
+
+    def __init__(self, failure: RankFailure) -> None:
+        super().__init__(f"rank {failure.rank}: {failure.message}")
+        self.failure = failure
 
 
 class Follower(RunDirectory):
@@ -52,16 +57,6 @@ class Follower(RunDirectory):
 
     def update(self, **_: Any) -> None:
         """Nothing: the first rank says how far the run is."""
-
-
-def log_file(run: RunDirectory, rank: int) -> Path:
-    """Where a rank after the first logs."""
-    return run.path / f"log.rank{rank}.txt"
-
-
-def failure_file(run: RunDirectory, rank: int) -> Path:
-    """Where a rank after the first says why it failed."""
-    return run.path / f"failure.rank{rank}.json"
 
 
 @contextmanager
@@ -74,39 +69,19 @@ def together(config: Config, run: RunDirectory) -> Iterator[tuple[World, int | N
     Raises:
         UserError: the processes that there are do not fit `compute`.
     """
+    require_ranks(config)
     needed, world = resources(config.compute), World.of_environment()
-    if world.size > 1:
-        _require_as_asked(config, needed, world)
-        for old in run.path.glob("failure.rank*.json"):
-            old.unlink()
+    forget_rank_failures(run.path)
+    if world.size > 1 or needed.world == 1:
         yield world, None
-    elif needed.world == 1:
-        yield world, None
-    elif needed.nodes > 1:
-        raise UserError(
-            f"compute.nodes={needed.nodes} needs {needed.nodes} machines, and this is one",
-            hint="add -m hydra/launcher=slurm, or set compute.nodes=1",
-        )
-    else:
-        with _started(run, needed) as listening:
-            yield World.of_environment(), listening
-
-
-def _require_as_asked(config: Config, needed: Resources, world: World) -> None:
-    if (world.size, world.local_size) == (needed.world, needed.devices):
         return
-    raise UserError(
-        f"WORLD_SIZE={world.size} and LOCAL_WORLD_SIZE={world.local_size}, but compute="
-        f"{config.compute.name} asks for {needed.nodes} x {needed.devices} processes",
-        hint="set compute.nodes and compute.devices to what the launcher starts",
-    )
+    with _started(run, needed) as listening:
+        yield World.of_environment(), listening
 
 
 @contextmanager
 def _started(run: RunDirectory, needed: Resources) -> Iterator[int]:
     """Ranks 1 to n-1 as processes of their own; this process becomes rank 0."""
-    for old in [*run.path.glob("failure.rank*.json"), *run.path.glob("log.rank*.txt")]:
-        old.unlink()
     server = socket.create_server(("127.0.0.1", 0))
     shared = {
         "WORLD_SIZE": str(needed.world),
@@ -128,7 +103,7 @@ def _started(run: RunDirectory, needed: Resources) -> Iterator[int]:
         over.set()
         _wait(others, 1.0)  # a rank that died is the reason, and has died by now
         for rank, process in others.items():
-            if process.poll() not in (None, 0):
+            if process.poll() not in _LEFT_WELL:
                 _explain(run, rank, process.returncode)
         raise
     finally:
@@ -144,7 +119,7 @@ def _started(run: RunDirectory, needed: Resources) -> Iterator[int]:
 
 def _start(run: RunDirectory, rank: int, shared: dict[str, str]) -> subprocess.Popen[bytes]:
     own = {"RANK": str(rank), "LOCAL_RANK": str(rank), _PARENT: "1"}
-    with log_file(run, rank).open("ab") as output:
+    with run.log_of(rank).open("ab") as output:
         return subprocess.Popen(
             [sys.executable, "-m", "embedexp", "resume", str(run.path)],
             stdin=subprocess.PIPE,  # its end tells that this process is gone, however it went
@@ -173,69 +148,41 @@ def _watch(
 ) -> None:
     """End this process, too, where it hangs because another rank is gone."""
     while not over.wait(0.5):
-        lost = [rank for rank, process in others.items() if process.poll() not in (None, 0)]
+        lost = [rank for rank, process in others.items() if process.poll() not in _LEFT_WELL]
         if not lost:
             continue
         for rank in lost:
             _explain(run, rank, others[rank].returncode)
         if not over.wait(_GRACE):
-            error, kind = _told(run)
-            run.fail(error or RankFailedError(f"rank {lost[0]} is gone"), kind)
+            told = rank_failures(run.path)[0]
+            run.fail(str(RankFailedError(told)), told.kind, trace=told.traceback)
             os._exit(1)
         return
 
 
 def _explain(run: RunDirectory, rank: int, code: int) -> None:
     """Say for a rank that ended without a word how it ended."""
-    if code != 130 and not failure_file(run, rank).exists():
+    if not failure_file(run.path, rank).exists():
         kind, message = exit_failure(code)
-        _write_failure(run, rank, message, kind, "")
+        write_rank_failure(run.path, rank, message, kind)
 
 
-def failure(
-    config: Config, run: RunDirectory, error: BaseException
-) -> tuple[BaseException, FailureKind | None]:
+def cause(config: Config, run: RunDirectory, error: BaseException) -> BaseException:
     """What made the first rank fail: its own error, or another's if it only lost contact."""
-    if resources(config.compute).world == 1 or not lost_contact(error):
-        return error, None
-    deadline = time.monotonic() + 5.0
+    if resources(config.compute).world == 1 or not _lost_contact(error):
+        return error
+    deadline = time.monotonic() + _TOLD
     while time.monotonic() < deadline:
-        told, kind = _told(run)
-        if told is not None:
-            return told, kind
+        if told := rank_failures(run.path):
+            return RankFailedError(told[0])
         time.sleep(0.2)
-    return error, None
+    return error
 
 
-def lost_contact(error: BaseException) -> bool:
+def _lost_contact(error: BaseException) -> bool:
     """Whether an error only says that another process went away."""
     named = f"{type(error).__name__}: {error}"
-    return isinstance(error, RuntimeError | OSError) and bool(_LOST.search(named))
-
-
-def _told(run: RunDirectory) -> tuple[RankFailedError | None, FailureKind | None]:
-    """The earliest failure that another rank has written down."""
-    found = []
-    for path in run.path.glob("failure.rank*.json"):
-        try:
-            found.append((json.loads(path.read_bytes()), path))
-        except (OSError, ValueError):
-            continue
-    if not found:
-        return None, None
-    first, path = min(found, key=lambda pair: float(pair[0]["time"]))
-    rank = path.name.removeprefix("failure.rank").removesuffix(".json")
-    text = f"rank {rank}: {first['message']}"
-    if first["traceback"]:
-        text += f"\n{first['traceback']}"
-    return RankFailedError(text), FailureKind(first["kind"])
-
-
-def _write_failure(
-    run: RunDirectory, rank: int, message: str, kind: FailureKind, trace: str
-) -> None:
-    content = {"message": message, "kind": kind, "traceback": trace, "time": time.time()}
-    write_atomically(failure_file(run, rank), json.dumps(content, indent=2) + "\n")
+    return isinstance(error, RuntimeError | OSError) and says_peer_gone(named)
 
 
 @contextmanager
@@ -245,10 +192,10 @@ def following(run: RunDirectory, rank: int) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        if not lost_contact(error):
+        if not _lost_contact(error):
             trace = redact("".join(traceback.format_exception(error)))
-            text = redact(str(error).strip() or type(error).__name__)
-            _write_failure(run, rank, text, failure_kind(error), trace)
+            message = redact(str(error).strip() or type(error).__name__)
+            write_rank_failure(run.path, rank, message, failure_kind(error), trace)
             time.sleep(_TOGETHER)
         log.error("rank %d failed", rank, exc_info=error)
         raise

@@ -51,6 +51,11 @@ def whole(folder: Path) -> Iterator[Path]:
             yield path
 
 
+def is_whole(path: Path) -> bool:
+    """Whether a checkpoint holds all that it was written with."""
+    return _problem(path) is None
+
+
 def latest(folder: Path) -> Path | None:
     """The newest complete checkpoint; damaged ones are put aside with a warning."""
     return next(whole(folder), None)

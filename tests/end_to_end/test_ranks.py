@@ -173,7 +173,7 @@ def test_the_time_limit_stops_a_run_that_can_go_on(tmp_path):
 
 def test_processes_that_do_not_fit_what_was_asked_for_are_refused(tmp_path):
     several = command(tmp_path, "compute=ddp", *RANKS, "compute.nodes=2")
-    assert "needs 2 machines, and this is one" in ended(several, 2)
+    assert "but this command runs on one machine" in ended(several, 2)
 
 
 def test_a_signal_to_every_process_stops_a_run_with_workers(tmp_path):

@@ -62,8 +62,14 @@ def test_several_machines_need_a_launcher():
 def test_processes_are_as_many_as_compute_asks_for(monkeypatch):
     config = compose([*TINY, "compute=ddp", "compute.devices=4"])
     rules.require_ranks(config)  # started by this command
-    monkeypatch.setenv("WORLD_SIZE", "4")
+    for name, value in {"RANK": 1, "LOCAL_RANK": 1, "WORLD_SIZE": 4, "LOCAL_WORLD_SIZE": 4}.items():
+        monkeypatch.setenv(name, str(value))
+    monkeypatch.setenv("MASTER_ADDR", "127.0.0.1")
+    monkeypatch.setenv("MASTER_PORT", "1")
     rules.require_ranks(config)
+    monkeypatch.setenv("LOCAL_WORLD_SIZE", "2")  # on two machines
+    with pytest.raises(UserError, match=r"\(1 x 4\), and 4 were started \(2 x 2\)"):
+        rules.require_ranks(config)
     monkeypatch.setenv("WORLD_SIZE", "3")
     with pytest.raises(UserError, match=r"asks for 4 processes .* and 3 were started"):
         rules.require_ranks(config)
