@@ -10,7 +10,8 @@ demo: $(VENV)/.demo ## train and evaluate the default experiment
 	$(PY) -m embedexp
 
 test: $(VENV)/.test ## the whole test suite
-	$(PY) -m pytest
+	$(PY) -m pytest --ignore tests/cluster
+	$(PY) -m pytest -n 2 tests/cluster # alone, since it waits for a scheduler; skipped without one
 
 check: $(VENV)/.test ## style and types
 	$(PY) -m ruff check .

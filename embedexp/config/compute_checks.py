@@ -93,16 +93,21 @@ def shards_need_ranks(config: Config) -> Problem | None:
     )
 
 
-@rule("training")
+@rule("training", "backbone")
 def bfloat16_is_for_gpus(config: Config) -> Problem | None:
     """Most CPUs have no bfloat16 arithmetic, and emulate it."""
-    if resources(config.compute).gpu or config.training.precision == "float32":
+    if resources(config.compute).gpu:
         return None
-    return warning(
-        f"training.precision={config.training.precision} is several times slower than float32 "
-        "on most CPUs",
-        "set training.precision=float32, or use compute=gpu",
-    )
+    for key, value in (
+        ("training.precision", config.training.precision),
+        ("backbone.dtype", config.backbone.dtype),
+    ):
+        if value != "float32":
+            return warning(
+                f"{key}={value} is several times slower than float32 on most CPUs",
+                f"set {key}=float32, or use compute=gpu",
+            )
+    return None
 
 
 RULES: tuple[Rule, ...] = (

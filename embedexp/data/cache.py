@@ -61,7 +61,7 @@ def cached(
             _seal(building, facts)
             shutil.rmtree(final, ignore_errors=True)  # if it is there, it is damaged
             building.replace(final)
-            _to_disk(final.parent)
+            to_disk(final.parent)
         except OSError as error:
             there = str(error.filename or "").startswith(str(root))
             if there or error.errno in (errno.ENOSPC, errno.EDQUOT):
@@ -112,7 +112,7 @@ def _seal(folder: Path, facts: dict[str, Any]) -> None:
     for path in sorted(path for path in folder.rglob("*") if path.is_file()):
         if path.name == DESCRIPTION:
             continue
-        _to_disk(path)
+        to_disk(path)
         state = path.stat()
         files[path.relative_to(folder).as_posix()] = {
             "bytes": state.st_size,
@@ -122,7 +122,7 @@ def _seal(folder: Path, facts: dict[str, Any]) -> None:
     description = folder / DESCRIPTION
     description.write_text(json.dumps({"facts": facts, "files": files}), encoding="utf-8")
     for path in (description, folder):
-        _to_disk(path)
+        to_disk(path)
 
 
 def _checksums(path: Path, size: int) -> Iterator[int]:
@@ -139,7 +139,8 @@ def _checksum(path: Path, block: int) -> int:
         return value
 
 
-def _to_disk(path: Path) -> None:
+def to_disk(path: Path) -> None:
+    """Wait until a file, or the names in a folder, are on disk."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)

@@ -12,6 +12,7 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING, NoReturn
 
+from embedexp.cli import INTERRUPTED, OK, RUN_FAILED
 from embedexp.config.errors import UserError
 from embedexp.runs import RunDirectory, State
 from embedexp.runs.files import write_atomically
@@ -20,7 +21,6 @@ from embedexp.runs.job import Job, scheduler_job, write_job
 if TYPE_CHECKING:
     from pathlib import Path
 
-OK, FAILED, INTERRUPTED = 0, 1, 130
 MOST_RESTARTS = 3
 """Restarts in a row without any progress after which a job gives up."""
 
@@ -79,7 +79,7 @@ def _run(run: RunDirectory, *, first: bool) -> int:
         return run_command("resume", [str(run.path)])
     except UserError as error:
         print(error, file=sys.stderr)
-        return _fail(run, str(error)) if first else FAILED
+        return _fail(run, str(error)) if first else RUN_FAILED
     except KeyboardInterrupt:
         return INTERRUPTED
 
@@ -108,7 +108,7 @@ def _fail(run: RunDirectory, message: str) -> int:
     with contextlib.suppress(UserError), run.owned():
         if run.status.state is not State.FINISHED:
             run.fail(message)
-    return FAILED
+    return RUN_FAILED
 
 
 def _no_progress(run: RunDirectory, identity: str | None) -> str | None:

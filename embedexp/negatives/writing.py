@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from embedexp.data.cache import to_disk
 from embedexp.data.mined import FORMAT, MANIFEST
 
 if TYPE_CHECKING:
@@ -64,9 +65,7 @@ def write_atomically(path: Path, schema: pa.Schema, batches: Iterator[pa.RecordB
         with pq.ParquetWriter(temporary, schema, compression="zstd") as writer:
             for batch in batches:
                 writer.write_batch(batch)
-        descriptor = os.open(temporary, os.O_RDONLY)
-        os.fsync(descriptor)
-        os.close(descriptor)
+        to_disk(temporary)
         temporary.replace(path)
     finally:
         temporary.unlink(missing_ok=True)

@@ -23,20 +23,12 @@ if TYPE_CHECKING:
     Trained = ContrastiveObjective | LanguageObjective
 
 
-def embedder_of(config: Config) -> Embedder:
-    """The composed embedder, its weights in the precision that they are trained in."""
-    embedder = build_embedder(config)
-    return embedder.to(torch.bfloat16) if config.training.precision == "bf16_true" else embedder
-
-
 def language(config: Config, embedder: Embedder) -> LanguageObjective:
     """The embedder with its head; a new head is a function of the seed alone."""
     option = embedder.config.backbone
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(key_of(config.seed, "head"))
         head = heads.load(option, embedder.model)
-    if config.training.precision == "bf16_true":
-        head = head.to(torch.bfloat16)
     return LanguageObjective(
         config.loss.name, embedder, head, config.routing, config.training.chunk_tokens
     )
@@ -49,6 +41,6 @@ def trained(config: Config, checkpoint: Path) -> Trained:
         UserError: the checkpoint does not fit, or can't be read.
     """
     build = objective_of if config.stage.name == "contrastive" else language
-    objective: Trained = build(config, embedder_of(config))
+    objective: Trained = build(config, build_embedder(config))
     saving.load_weights(objective, checkpoint)
     return objective

@@ -12,7 +12,7 @@ from embedexp.config.errors import UserError
 from embedexp.config.resources import resources
 from embedexp.config.training_checks import unfilled
 from embedexp.data.tokenise import tokenise
-from embedexp.embedding import load
+from embedexp.embedding import build_embedder, load
 from embedexp.training import checkpoint, strategy, tracking
 from embedexp.training.fit import fit
 from embedexp.training.world import World
@@ -98,7 +98,7 @@ def _train(
     tracker: tracking.Tracker,
 ) -> None:
     """Score the untrained model, train it on all ranks, and save it on the first."""
-    embedder = building.embedder_of(config).to(device(config, world))
+    embedder = build_embedder(config).to(device(config, world))
     stop.check()
     if world.first:
         before(config, embedder, directory, corpus.heldout, stop, screen)

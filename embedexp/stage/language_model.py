@@ -14,7 +14,7 @@ from embedexp import batching, data
 from embedexp.backbone import heads
 from embedexp.batching.blocks import Blocks
 from embedexp.batching.plan import Rows, Source
-from embedexp.embedding import load
+from embedexp.embedding import build_embedder, load
 from embedexp.training import strategy, tracking
 from embedexp.training.fit import train
 from embedexp.training.language_batches import Steps, block_batch
@@ -73,7 +73,7 @@ def run(
     finished = world.tell(directory.model.is_dir())  # a model is saved whole, after the last step
     tracker = tracking.start(config, directory.path) if world.first else tracking.Tracker()
     try:
-        embedder = load(directory.model) if finished else building.embedder_of(config)
+        embedder = load(directory.model) if finished else build_embedder(config)
         objective = building.language(config, embedder).to(place)
         task = world.in_turn(lambda: prepare(config, corpus, embedder.text_tokenizer))
         stop.check()

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import logging
-import os
 import re
 import shutil
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
+
+from embedexp.data.cache import to_disk
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -87,12 +88,12 @@ def writing(folder: Path, step: int, *, loss: float | None) -> Iterator[Path]:
     files = {p.name: p.stat().st_size for p in sorted(partial.iterdir())}
     marker = partial / MARKER
     marker.write_text(json.dumps({"step": step, "loss": loss, "files": files}), encoding="utf-8")
-    _flush(marker)
-    _flush(partial)
+    to_disk(marker)
+    to_disk(partial)
     if path.exists():  # not whole, or it would not be written again
         put_aside(path, "it is being written again")
     partial.rename(path)
-    _flush(folder)
+    to_disk(folder)
 
 
 def prepare(folder: Path, step: int) -> Path:
@@ -155,12 +156,3 @@ def _marker(path: Path) -> dict[str, Any]:
     except (OSError, ValueError):
         return {}
     return content if isinstance(content, dict) and "files" in content else {}
-
-
-def _flush(path: Path) -> None:
-    """Wait until a file, or the names in a folder, are on disk."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

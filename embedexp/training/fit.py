@@ -41,12 +41,11 @@ if TYPE_CHECKING:
     from .recording import Recorder
     from .world import World
 
-# With bf16_true the weights themselves are in bf16; Lightning's own option would also make bf16 the
+# Weights themselves in bf16 are `backbone.dtype`; Lightning's own option would also make bf16 the
 # default of everything that a loss makes.
 _PRECISION: dict[str, Literal["32-true", "bf16-mixed"]] = {
     "float32": "32-true",
     "bf16_mixed": "bf16-mixed",
-    "bf16_true": "32-true",
 }
 log = logging.getLogger(__name__)
 # Lightning's hints about accelerators and other products are no part of a run's output.

@@ -65,14 +65,17 @@ class ModelFlops:
         return float(self.passes * (forward + self.per_prediction * predictions))
 
 
-def peak_flops(device: torch.device, precision: str) -> float | None:
-    """The most operations a second that a GPU's maker promises; None where that is not known."""
+def peak_flops(device: torch.device, *, bf16: bool) -> float | None:
+    """The most operations a second that a GPU's maker promises, in bf16 or else in float32.
+
+    None where that is not known.
+    """
     if device.type != "cuda":
         return None
     import torch
     from lightning.fabric.utilities import throughput
 
-    dtype = torch.float32 if precision == "float32" else torch.bfloat16
+    dtype = torch.bfloat16 if bf16 else torch.float32
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # an unknown device is no reason to worry anybody
         known: float | None = throughput.get_available_flops(device, dtype)

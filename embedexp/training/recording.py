@@ -89,7 +89,8 @@ class Recording(L.Callback):
         self.recorder.metrics.truncate(trainer.global_step)
         config = pl_module.config
         self._flops = ModelFlops.of(config)
-        peak = peak_flops(pl_module.device, config.training.precision)
+        float32 = config.training.precision == config.backbone.dtype == "float32"
+        peak = peak_flops(pl_module.device, bf16=not float32)
         self._peak = None if peak is None else peak * trainer.world_size
         self._times.append((time.monotonic(), 0, 0, 0.0))
         if self.screen is not None:

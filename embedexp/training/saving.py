@@ -59,12 +59,11 @@ class Checkpointing(L.Callback):
     ) -> None:
         self.folder, self.every, self.keep, self.best = folder, every, keep, best
         self.stop, self.world = stop, world
-        self.losses: list[torch.Tensor] = []
-        self.start = 0
+        self.losses: list[torch.Tensor] = []  # of the steps since the last checkpoint
 
     def on_fit_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
         """Restore the newest checkpoint that can be read, if there is any."""
-        self.start = restore(trainer, pl_module, self.folder, self.world)
+        restore(trainer, pl_module, self.folder, self.world)
 
     def on_train_start(self, *_: Any) -> None:
         """Take SIGTERM back from Lightning, whose handler would leave without saving."""

@@ -12,6 +12,7 @@ from pathlib import Path
 import psutil
 
 from embedexp.runs import RunDirectory
+from tests.end_to_end.conftest import TINY
 
 ROOT = Path(__file__).parents[2]
 STAND_IN = Path(__file__).parent / "standin"
@@ -19,15 +20,8 @@ TAG = "EMBEDEXP_CLUSTER_TEST"
 # Three test workers share two cores with the cluster: nothing here is slower than this.
 PATIENCE = 240.0
 RUN = [
-    "backbone=tiny",
+    *(item for item in TINY if not item.startswith("evaluation.")),
     "backbone.dropout=0",
-    "tracking=none",
-    "training.steps=12",
-    "training.checkpoint_every=4",
-    "batching.size=16",
-    "optimizer.warmup_steps=2",
-    "optimizer.learning_rate=1e-3",
-    "data.max_examples=400",
     "compute.workers=0",
 ]
 

@@ -85,7 +85,7 @@ def test_a_checkpoint_that_is_not_there_is_told_with_those_that_are(keeping, cap
 
 
 def test_weights_in_bf16_train_and_resume_bit_for_bit(tmp_path, keeping, monkeypatch):
-    options = ("training.precision=bf16_true", "optimizer.learning_rate=1e-3")
+    options = ("backbone.dtype=bfloat16", "optimizer.learning_rate=1e-3")
     whole = embedexp.run(composed(tmp_path / "whole", *options), quiet=True)
     assert {value.dtype for value in weights(whole.model).values()} == {torch.bfloat16}
     exact = [line["loss"] for line in keeping.metrics()]

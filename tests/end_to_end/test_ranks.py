@@ -14,6 +14,7 @@ import psutil
 import pytest
 from safetensors.torch import load_file
 
+from embedexp.runs.ranks import rank_failures
 from embedexp.training import checkpoint
 
 from .conftest import overrides
@@ -130,6 +131,7 @@ def test_a_rank_that_is_killed_fails_the_run_and_the_same_command_goes_on(tmp_pa
     output = ended(process, 1, 60)
     assert "rank 1: the process was killed by SIGKILL" in output
     assert (status(run)["state"], status(run)["failure"]) == ("failed", "killed")
+    assert [failure.rank for failure in rank_failures(run)] == [1]
     reached = checkpoint.step_of(checkpoint.latest(run / "checkpoints"))
     process = command(tmp_path, *options)
     others = ranks_of(process, 1)

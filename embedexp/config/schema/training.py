@@ -12,9 +12,7 @@ class Training(Option):
 
     name: str = field("label of these settings")
     steps: int = field("optimizer steps", unit="steps", ge=1)
-    precision: Literal["float32", "bf16_mixed", "bf16_true"] = field(
-        "float32; bf16 arithmetic with float32 weights; or bf16 weights and optimizer, too"
-    )
+    precision: Literal["float32", "bf16_mixed"] = field("arithmetic of the forward pass")
     chunk_tokens: int | None = field(
         "tokens embedded at once, null for the whole batch", unit="tokens", ge=1
     )

@@ -72,6 +72,7 @@ def test_what_cannot_work_is_refused_with_what_can(overrides, message, fix, mend
     ("overrides", "message"),
     [
         (["training.precision=bf16_mixed"], "bf16_mixed is several times slower"),
+        (["backbone.dtype=bfloat16"], "bfloat16 is several times slower"),
         (["compute=fsdp", "compute.devices=1"], "compute=fsdp shards nothing with one process"),
         (["compute=ddp", "compute.devices=1"], "compute=ddp shares nothing with one process"),
     ],

@@ -69,9 +69,9 @@ def test_predictions_read_the_vocabulary_and_adapters_leave_weights_alone():
 )
 def test_the_peak_of_known_gpus_is_without_sparsity(monkeypatch, name, expected):
     monkeypatch.setattr(torch.cuda, "get_device_name", lambda *_: name)
-    found = peak_flops(torch.device("cuda", 0), "bf16_mixed")
+    found = peak_flops(torch.device("cuda", 0), bf16=True)
     assert found == (None if expected is None else pytest.approx(expected, rel=1e-3))
-    assert peak_flops(torch.device("cpu"), "float32") is None
+    assert peak_flops(torch.device("cpu"), bf16=False) is None
 
 
 def test_memory_is_that_of_the_process_or_of_the_gpu(monkeypatch):

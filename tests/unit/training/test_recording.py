@@ -30,7 +30,7 @@ def lines(monkeypatch, peak=None, world=1):
     """What is recorded of three steps, of two seconds each."""
     clock = iter(range(0, 100, 2))
     monkeypatch.setattr(recording.time, "monotonic", lambda: float(next(clock)))
-    monkeypatch.setattr(recording, "peak_flops", lambda *_: peak)
+    monkeypatch.setattr(recording, "peak_flops", lambda *_, **__: peak)
     config, found, tracked = compose(["backbone=tiny"]), [], []
     recorder = SimpleNamespace(
         metrics=SimpleNamespace(append=found.append, truncate=lambda _: None),
