@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from embedexp.config.errors import UserError, nearest
+from embedexp.config.errors import UserError
 from embedexp.runs.files import write_atomically
 
 if TYPE_CHECKING:
@@ -117,8 +117,3 @@ def find(text: str, runs_folder: str | Path) -> Multirun | None:
             hint="give more of the id",
         )
     return read(file_of(fitting[0], runs_folder)) if fitting else None
-
-
-def suggestion(text: str, runs_folder: str | Path) -> str | None:
-    """The id that is nearest to `text`, if one is near."""
-    return nearest(text, names(runs_folder))

@@ -34,7 +34,7 @@ from .status import (
 from .text import redact
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator
 
     from embedexp.config import Config
 
@@ -341,10 +341,6 @@ class RunDirectory:
             self._own = dataclasses.replace(self._owned_status(), **changes)
             if time.monotonic() - self._last_write >= UPDATE_SECONDS:
                 self._write()
-
-    def write_metrics(self, line: Mapping[str, Any]) -> None:
-        """Append one line to `metrics.jsonl`; see `Metrics.append`."""
-        self.metrics.append(line)
 
     def finish(self, message: str | None = None) -> None:
         """Say that the run is complete."""

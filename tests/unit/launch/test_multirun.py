@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from embedexp.config import UserError
-from embedexp.launch import multirun as module
 from embedexp.launch.multirun import Multirun, MultirunCell, find, multirun_id, write
 
 
@@ -26,7 +25,6 @@ def test_record_reads_back_and_is_found_by_the_start_of_its_id(tmp_path: Path) -
     assert find("a-123456", tmp_path) == find("a-12", tmp_path) == record("a-123456")
     assert find(str(path), tmp_path) == record("a-123456")
     assert find("b", tmp_path) is None
-    assert module.suggestion("a-123465", tmp_path) == "a-123456"
     assert record("a").runs(tmp_path) == [tmp_path / "a-1234567890"]
 
 

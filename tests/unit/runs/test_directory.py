@@ -133,7 +133,7 @@ def test_finished_run_is_not_run_again_by_accident(run: RunDirectory) -> None:
 def test_clear_leaves_the_config_and_a_planned_run(run: RunDirectory) -> None:
     with run.owned():
         run.start("contrastive")
-        run.write_metrics({"step": 1, "loss": 0.5})
+        run.metrics.append({"step": 1, "loss": 0.5})
         run.checkpoints.mkdir()
         (run.checkpoints / "step").write_text("1")
         run.finish()
