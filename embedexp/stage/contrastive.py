@@ -14,18 +14,22 @@ from embedexp.config.training_checks import unfilled
 from embedexp.data.tokenise import tokenise
 from embedexp.embedding import build_embedder, load
 from embedexp.training import checkpoint, strategy, tracking
-from embedexp.training.fit import fit
+from embedexp.training.fit import batch_maker, fit
 from embedexp.training.world import World
 
 from . import building, pictures
 from .evaluate import after, before
+from .preflight import require_memory_for
 
 if TYPE_CHECKING:
     from embedexp.config import Config
+    from embedexp.data.tokenise import TokenisedCorpus
     from embedexp.runs import RunDirectory
     from embedexp.training.interrupt import StopRequest
 
     from .screen import Screen
+
+SAMPLE = 8  # steps whose batches say how many tokens a step has
 
 
 def device(config: Config, world: World | None = None) -> str:
@@ -106,6 +110,7 @@ def _train(
         lambda: tokenise(corpus, embedder.text_tokenizer, config.embedding, config.paths.cache)
     )
     stop.check()
+    require_memory_for(config, embedder, tokens_of_a_step(config, tokenised, world))
     directory.update(message="training", total_steps=config.training.steps)
     fit(
         config,
@@ -122,6 +127,13 @@ def _train(
         if strategy.kind_of(config.compute, world.size) == "fsdp":
             embedder = from_shards(config, directory).embedder
         embedder.save(directory.model)
+
+
+def tokens_of_a_step(config: Config, corpus: TokenisedCorpus, world: World) -> int:
+    """The most tokens that this rank embeds in one of the first steps."""
+    make = batch_maker(config, corpus, world.rank, world.size)
+    steps = range(min(config.training.steps, SAMPLE))
+    return max(len(make(step).tokens.input_ids) for step in steps)
 
 
 def from_shards(config: Config, directory: RunDirectory) -> building.Trained:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import shutil
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from embedexp.config.errors import UserError
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from embedexp.config import Config
+    from embedexp.embedding import Embedder
     from embedexp.runs import RunDirectory
 
 log = logging.getLogger(__name__)
@@ -157,6 +159,19 @@ def require_memory(config: Config, limit: memory.Limit, share: int | None = None
             gib(limit.size),
             fitting(config, limit.size, share),
         )
+
+
+def require_memory_for(config: Config, embedder: Embedder, share: int) -> None:
+    """The same once the model is there and the data are read: a step has `share` tokens here.
+
+    Raises:
+        UserError: it does not fit.
+    """
+    limit = memory.limit(config)
+    if not resources(config.compute).gpu:  # what is in use by now holds the weights already
+        held = sum(p.numel() * p.element_size() for p in embedder.parameters())
+        limit = replace(limit, size=limit.size + held)
+    require_memory(config, limit, share)
 
 
 def _lengths_are_known(config: Config) -> bool:

@@ -20,12 +20,20 @@ from .table import sized
 WORLD, STEPS = 2, 2
 
 
-def case(routing):
-    more = [] if routing == "dense" else [f"routing={routing}", "routing.placement=every"]
+MORE = {
+    "dense": [],
+    "moe": ["routing=moe", "routing.placement=every"],
+    "mote": ["routing=mote", "routing.placement=every"],
+    "lora": ["backbone.lora={rank: 2, alpha: 4, dropout: 0.0, targets: [all]}"],
+}
+
+
+def case(name):
+    more = MORE[name]
     config = composed(
         *more, f"training.steps={STEPS}", "optimizer.max_grad_norm=null", "optimizer.warmup_steps=0"
     )
-    return Case(routing, config, config.loss, sized(config.batching, 7), True, chunk_tokens=20)
+    return Case(name, config, config.loss, sized(config.batching, 7), True, chunk_tokens=20)
 
 
 class Keeping(L.Callback):
@@ -79,9 +87,9 @@ def train_on_ranks(rank, world, kind, chosen):
 
 
 @pytest.mark.parametrize("kind", ["ddp", "fsdp"])
-@pytest.mark.parametrize("routing", ["dense", "moe"])
-def test_lightnings_strategies_train_as_one_process_does(ranks, routing, kind):
-    chosen = case(routing)
+@pytest.mark.parametrize("name", MORE)
+def test_lightnings_strategies_train_as_one_process_does(ranks, name, kind):
+    chosen = case(name)
     _, losses, weights = train("single", chosen)
     expected = chosen.objective()
     take(expected, chosen.batch())

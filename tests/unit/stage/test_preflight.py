@@ -10,8 +10,10 @@ from types import SimpleNamespace
 import pytest
 import torch
 
+import embedexp
 from embedexp.config import UserError, compose
-from embedexp.config.memory import estimate
+from embedexp.config.memory import estimate, longest_share
+from embedexp.runs import RunDirectory
 from embedexp.stage import preflight as rules
 from embedexp.training import memory
 from embedexp.training.memory import Limit
@@ -208,3 +210,18 @@ def test_the_whole_check_refuses_what_this_machine_cannot_hold(monkeypatch, tmp_
         rules.preflight(config, directory)
     monkeypatch.setenv("LOCAL_RANK", "1")  # the first process of a machine has asked already
     rules.preflight(config, directory)
+
+
+def test_once_texts_are_tokenised_a_step_that_does_not_fit_fails_before_the_first(
+    monkeypatch, tmp_path
+):
+    paths = [f"paths.runs={tmp_path}", f"paths.cache={tmp_path}/cache"]
+    config = compose([*TINY, *paths, "batching.size=256", "evaluation=none"])
+    little = estimate(config, share=512).total  # enough for one text, not for 256 pairs
+    monkeypatch.setattr(memory, "limit", lambda config: Limit(little, "this machine"))
+    with pytest.raises(UserError, match="a training step needs") as caught:
+        embedexp.run(config, quiet=True)
+    tokens = re.search(r"activations of ([\d,]+) tokens", caught.value.what)[1]
+    assert 512 < int(tokens.replace(",", "")) < longest_share(config)  # those of real batches
+    assert not (RunDirectory.of(config).path / "metrics.jsonl").exists()
+    assert "training.chunk_tokens=" in caught.value.hint
