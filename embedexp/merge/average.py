@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
 
 def average(
@@ -17,7 +18,7 @@ def average(
     """The weighted mean of each tensor, accumulated in float32 at least, in the first one's dtype.
 
     `weights` need not sum to 1; None weighs all equally. Tensors that are not floating point must
-    be equal everywhere.
+    be equal everywhere. Copies average to themselves, bit for bit.
 
     Raises:
         ValueError: no state dicts, weights that do not fit, or the first difference in names,
@@ -47,9 +48,26 @@ def average(
                 raise ValueError(f"{name} is not a weight and differs between the models")
             result[name] = tensor.clone()
             continue
-        wide = torch.float64 if tensor.dtype == torch.float64 else torch.float32
-        total = torch.zeros_like(tensor, dtype=wide)
-        for share, other in zip(shares, others, strict=True):
-            total += (share / sum(shares)) * other.to(wide)
-        result[name] = total.to(tensor.dtype)
+        parts = [partial(other.to, wide(tensor.dtype)) for other in others]
+        result[name] = mean(parts, shares).to(tensor.dtype, copy=True)
     return result
+
+
+def wide(dtype: torch.dtype) -> torch.dtype:
+    """What weights of a dtype are accumulated in."""
+    return torch.float64 if dtype == torch.float64 else torch.float32
+
+
+def mean(parts: Sequence[Callable[[], Tensor]], shares: Sequence[float]) -> Tensor:
+    """The sum of `share * part` over the sum of shares, with each part read once, one at a time.
+
+    Taken as the part of the largest share plus the mean of the differences from it: equal parts
+    give themselves bit for bit, and rounding is relative to what the parts differ in.
+    """
+    order = sorted(range(len(parts)), key=lambda i: -shares[i])
+    first = parts[order[0]]()
+    total, moved = sum(shares), torch.zeros_like(first)
+    for i in order[1:]:
+        if shares[i]:
+            moved += (parts[i]() - first) * (shares[i] / total)
+    return first + moved

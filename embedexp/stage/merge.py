@@ -1,14 +1,21 @@
-"""stage=merge: average trained models into one, then score it."""
+"""stage=merge: several trained models become one, which is then scored."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import json
+import shutil
+from typing import TYPE_CHECKING, Any
 
-from embedexp import merge
+from embedexp import evaluation, merge
+from embedexp.config.errors import UserError
+from embedexp.config.sign import model_hash
+from embedexp.embedding import load
 
 from .evaluate import measure
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from embedexp.config import Config
     from embedexp.runs import RunDirectory
     from embedexp.training.interrupt import StopRequest
@@ -16,11 +23,68 @@ if TYPE_CHECKING:
 
     from .screen import Screen
 
+RECORD = "merge.json"
+"""In the run directory: the option, every input with its hashes, what was decided."""
+
+CANDIDATES = "candidates"
+"""In the run directory: scores of the averages that a soup has tried."""
+
 
 def run(
     config: Config, directory: RunDirectory, stop: StopRequest, screen: Screen, world: World
 ) -> None:
-    """Merge `merge.inputs` by `merge` and leave the model and its scores in `directory`."""
-    embedder = merge.merge(config.merge)
-    embedder.save(directory.model)
-    measure(config, embedder, directory, (), "after", stop, screen)
+    """Merge what `merge` names, and leave the model, a record and scores in `directory`."""
+    file = directory.path / RECORD
+    if not (directory.model.is_dir() and file.is_file()):
+        directory.update(message="merging")
+        candidates = Candidates(config, directory, stop, screen)
+        record = merge.merge(config.merge, directory.model, score=candidates.score)
+        for decision in record.decisions:
+            word = "keeps" if decision["kept"] else "leaves out"
+            screen.say(f"  {word} {decision['model']}: {decision['score']:.4f}")
+        for each in record.inputs:
+            if each.experts:
+                screen.say(f"  experts of {each.path} renumbered in {len(each.experts)} layers")
+        temporary = file.with_suffix(".tmp")
+        content = json.dumps(record.to_dict(), indent=2, ensure_ascii=False)
+        temporary.write_text(content + "\n", encoding="utf-8")
+        temporary.replace(file)
+        shutil.rmtree(directory.path / CANDIDATES, ignore_errors=True)
+    stop.check()
+    measure(config, load(directory.model), directory, (), "after", stop, screen)
+
+
+class Candidates:
+    """Scores of the models that a soup tries: the mean over its tasks, remembered by content."""
+
+    def __init__(
+        self, config: Config, directory: RunDirectory, stop: StopRequest, screen: Screen
+    ) -> None:
+        self.directory, self.stop, self.screen = directory, stop, screen
+        option: Any = config.evaluation
+        tasks = getattr(config.merge, "tasks", None)
+        self.option = option if tasks is None else option.model_copy(update={"tasks": tasks})
+
+    def score(self, model: Path) -> float:
+        """The mean score of the model in a folder.
+
+        Raises:
+            InterruptedRunError: a stop was asked for; finished tasks are kept.
+            UserError: its evaluation has no task.
+        """
+
+        def on_task(score: evaluation.Score) -> None:
+            self.directory.update(message=f"scoring a candidate: {score.task}")
+            self.stop.check()
+
+        scores = evaluation.evaluate(
+            load(model),
+            self.option,
+            on_task=on_task,
+            output=self.directory.path / CANDIDATES / model_hash(model)[:16],
+        )
+        mean = evaluation.mean(scores)
+        if mean is None:
+            raise UserError("the evaluation has no task to choose by", where="evaluation")
+        self.screen.say(f"  candidate scores {mean:.4f}")
+        return mean

@@ -17,6 +17,7 @@ from embedexp.batching.sources import sources_of
 from embedexp.config.resources import resources
 
 from . import strategy
+from .averaging import Averaging, weights_of
 from .contrastive import ContrastiveObjective
 from .dynamic import Deferred, DynamicTraining
 from .interrupt import InterruptedRunError
@@ -133,7 +134,8 @@ def train(
 
     All ranks of `world` call this together; the first one records. `batches(rank, world)` gives a
     rank's view of each step's global batch. `embedder` is the part of the objective whose routers
-    are balanced. `dynamic` negatives are those that `batches` asks.
+    are balanced. `dynamic` negatives are those that `batches` asks. With merge=ema or last_k the
+    weights are their average in the end, while the last checkpoint has both.
 
     Raises:
         InterruptedRunError: when a stop was asked for; everything done is in the last checkpoint.
@@ -153,9 +155,10 @@ def train(
         world,
     )
     callbacks: list[L.Callback] = [checkpointing]
+    if module.average is not None:
+        callbacks.insert(0, Averaging(module.average))
     if world.first:
-        recording = Recording(recorder, screen, config.training.log_every, track)
-        callbacks = [recording, checkpointing]
+        callbacks.insert(0, Recording(recorder, screen, config.training.log_every, track))
     with warnings.catch_warnings():
         # Lightning advises on loaders and loggers that this run sets on purpose.
         warnings.filterwarnings("ignore", module="lightning.*")
@@ -194,3 +197,5 @@ def train(
     if trainer.global_step < total:
         stop.check()
         raise InterruptedRunError(f"stopped after step {trainer.global_step}")
+    if module.average is not None:
+        module.average.put_into(weights_of(module))

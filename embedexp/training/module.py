@@ -13,6 +13,7 @@ from embedexp import routing
 from embedexp.routing.load import RouterLoad
 
 from . import optimizer, strategy
+from .averaging import average_of
 from .dynamic import Deferred
 from .finite import NonFiniteLossError, require_finite
 from .objective import Step
@@ -59,6 +60,7 @@ class EmbeddingModule(L.LightningModule):
         self.learning_rate = 0.0  # of the latest step; the optimizer already holds the next one's
         self.router: RouterTotals | None = None
         self.router_load = RouterLoad()
+        self.average = average_of(config)
 
     def configure_model(self) -> None:
         """Shard the weights, if the strategy shards; called once the ranks have met."""

@@ -23,6 +23,7 @@ from torch.distributed.checkpoint.state_dict_saver import save as save_shards
 from embedexp.config.errors import UserError
 
 from . import checkpoint
+from .averaging import weights_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
     from torch import nn
 
+    from .averaging import WeightAverage
     from .interrupt import StopRequest
     from .world import World
 
@@ -95,7 +97,7 @@ def save(
 ) -> None:
     """Write the trainer's state under its step's name; all ranks call this together."""
     step = trainer.global_step
-    state = _state(module, trainer.optimizers[0])
+    state = _state(module, trainer.optimizers[0], step)
     if not world.first:
         world.wait()
         _save_shards(state, checkpoint.partial_path(folder, step), world)
@@ -137,8 +139,8 @@ def restore(trainer: L.Trainer, module: L.LightningModule, folder: Path, world: 
             checkpoint.put_aside(newest, problem or "another rank cannot read it")
 
 
-def load_weights(objective: nn.Module, path: Path) -> None:
-    """Put a checkpoint's weights into an objective of one process.
+def load_weights(objective: nn.Module, path: Path, average: WeightAverage | None = None) -> None:
+    """Put a checkpoint's weights into an objective of one process; of `average`, if it has begun.
 
     Raises:
         UserError: the checkpoint is of another model, or damaged.
@@ -147,6 +149,11 @@ def load_weights(objective: nn.Module, path: Path) -> None:
     try:
         with _quietly():
             load_shards({"model": state}, checkpoint_id=path, no_dist=True)
+            if average is not None and average.begun(checkpoint.step_of(path)):
+                weights = {f"objective.{k}": v for k, v in weights_of(objective).items()}
+                average.begin(weights)
+                load_shards({"average": average.tensors}, checkpoint_id=path, no_dist=True)
+                average.put_into(weights)
     except _ERRORS as error:
         raise UserError(
             f"{path} can't be read: {_reason(error)}",
@@ -154,11 +161,24 @@ def load_weights(objective: nn.Module, path: Path) -> None:
         ) from error
 
 
-def _state(module: L.LightningModule, optimizer: torch.optim.Optimizer) -> dict[str, Any]:
-    return {
+def _state(
+    module: L.LightningModule,
+    optimizer: torch.optim.Optimizer,
+    step: int,
+    *,
+    allocate: bool = False,
+) -> dict[str, Any]:
+    """What all ranks save together; `allocate` makes the average's tensors, to be read into."""
+    state: dict[str, Any] = {
         "model": get_model_state_dict(module),
         "optimizer": get_optimizer_state_dict(module, optimizer),
     }
+    average: WeightAverage | None = getattr(module, "average", None)
+    if average is not None and average.begun(step):
+        if allocate:
+            average.begin(weights_of(module))
+        state["average"] = average.tensors
+    return state
 
 
 def _save_shards(state: dict[str, Any], path: Path, world: World) -> None:
@@ -170,7 +190,7 @@ def _save_shards(state: dict[str, Any], path: Path, world: World) -> None:
 
 def _restore(trainer: L.Trainer, module: L.LightningModule, path: Path, world: World) -> None:
     optimizer = trainer.optimizers[0]
-    state = _state(module, optimizer)
+    state = _state(module, optimizer, checkpoint.step_of(path), allocate=True)
     with _quietly():
         load_shards(
             state, checkpoint_id=path, process_group=world.patient, no_dist=world.patient is None

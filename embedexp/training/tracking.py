@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -17,6 +18,8 @@ MARKED = ("stage", "backbone", "routing", "mask_schedule", "loss", "batching", "
 """Groups whose options are tags of a run."""
 
 LONGEST_TAG = 64  # characters, as W&B has it
+SWEEP_ID = "WANDB_SWEEP_ID"
+"""The variable in which W&B's agent names its sweep."""
 
 
 class Tracker:
@@ -63,21 +66,22 @@ def start(config: Config, folder: Path) -> Tracker:
         import wandb
         from lightning.pytorch.loggers import WandbLogger
 
+        place = identity(config)
         logger = WandbLogger(
-            id=config.signature,
             name=config.run_name,
-            project=option.project,
-            entity=option.entity,
-            group=option.group,
             tags=tags(config),
             # Not `offline=True`, which would turn off every other W&B run of this process.
-            mode=option.mode,
+            **place,
             save_dir=folder,
             config=config.to_dict(),
             settings=wandb.Settings(silent=True, console="off", x_disable_stats=True),
         )
         # Lightning still gives it, and W&B says on the screen that it has no effect.
-        getattr(logger, "_wandb_init", {}).pop("anonymous", None)
+        given = getattr(logger, "_wandb_init", {})
+        given.pop("anonymous", None)
+        for key in ("id", "project", "entity"):
+            if place.get(key) is None:  # Lightning's own in the place of none
+                given.pop(key, None)
         _ = logger.experiment  # starts it
     except ImportError:
         log.warning("W&B is not installed (pip install embedexp[wandb]); going on without it")
@@ -86,6 +90,32 @@ def start(config: Config, folder: Path) -> Tracker:
         log.warning("W&B could not start; going on without it: %s", error)
         return Tracker()
     return Tracker(logger)
+
+
+def identity(config: Config) -> dict[str, Any]:
+    """Which run of W&B this is, where, and whether it is online.
+
+    Below the agent of a W&B sweep, W&B itself says which run of which project it is, and the sweep
+    can only hear of it online, unless WANDB_MODE says otherwise; its group is the sweep.
+    """
+    option = config.tracking
+    assert option.name == "wandb"
+    sweep = os.environ.get(SWEEP_ID)
+    if sweep:
+        mode = os.environ.get("WANDB_MODE") or "online"
+        return {"mode": mode, "group": option.group or sweep}
+    return {
+        "id": config.signature,
+        "project": option.project,
+        "entity": option.entity,
+        "group": option.group,
+        "mode": option.mode,
+    }
+
+
+def of_sweep() -> bool:
+    """Whether the agent of a W&B sweep has started this process."""
+    return bool(os.environ.get(SWEEP_ID))
 
 
 def tags(config: Config) -> list[str]:
