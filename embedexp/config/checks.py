@@ -6,52 +6,33 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from . import (
+    analysis_checks,
     compute_checks,
     data_checks,
     embedding_checks,
+    evaluation_checks,
+    generation_checks,
     language_checks,
     loss_checks,
+    merge_checks,
     mining_checks,
     mixture_checks,
     model_checks,
+    predecessors,
+    probe_checks,
+    tokenizer_checks,
+    trained,
     training_checks,
 )
 from .errors import UserError, shorten
 from .model_checks import looks_like_path
+from .predecessors import is_planned
 from .problems import Problem, Rule, rule
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from .experiment import Config
-
-
-@rule()
-def merge_belongs_to_its_stage(config: Config) -> Problem | None:
-    """Merging and stage=merge come together."""
-    chosen, merging = config.merge.name != "none", config.stage.name == "merge"
-    if merging and not chosen:
-        return Problem(
-            "stage=merge, but merge=none says nothing to do",
-            "add merge=uniform 'merge.inputs=[A,B]'",
-        )
-    if chosen and not merging:
-        return Problem(
-            f"merge={config.merge.name} has no effect in stage={config.stage.name}",
-            "add stage=merge, or take merge out",
-        )
-    return None
-
-
-@rule("merge")
-def merge_inputs_exist(config: Config) -> Problem | None:
-    """Every model to be merged must be there."""
-    for path in getattr(config.merge, "inputs", ()):
-        if not Path(path).expanduser().is_dir():
-            return Problem(
-                f"merge.inputs names {path}, which is not a folder", "mend the path in merge.inputs"
-            )
-    return None
 
 
 @rule("evaluation")
@@ -65,7 +46,7 @@ def evaluated_model_exists(config: Config) -> Problem | None:
         )
     model = config.stage.model
     is_path = looks_like_path(model) or Path(model).is_relative_to(config.paths.runs)
-    if is_path and not Path(model).expanduser().exists():
+    if is_path and not Path(model).expanduser().exists() and not is_planned(model):
         return Problem(f"stage.model={model} does not exist", "mend the path in stage.model")
     return None
 
@@ -91,19 +72,25 @@ def provenance_names_real_keys(config: Config) -> Problem | None:
 
 
 RULES: tuple[Rule, ...] = (
-    merge_belongs_to_its_stage,
-    merge_inputs_exist,
+    *merge_checks.RULES,
     evaluated_model_exists,
     provenance_names_real_keys,
     *model_checks.RULES,
+    *trained.RULES,
     *embedding_checks.RULES,
+    *evaluation_checks.RULES,
     *language_checks.RULES,
     *data_checks.RULES,
     *mixture_checks.RULES,
     *loss_checks.RULES,
     *mining_checks.RULES,
+    *probe_checks.RULES,
+    *generation_checks.RULES,
+    *tokenizer_checks.RULES,
     *training_checks.RULES,
     *compute_checks.RULES,
+    *analysis_checks.RULES,
+    *predecessors.RULES,
 )
 
 
@@ -152,6 +139,8 @@ def without_effect(config: Config, overrides: Sequence[str]) -> Problem | None:
         if (idle := _idle_servant(config, override, target)) is not None:
             return idle
         group = target.partition("@")[0].partition(".")[0]
+        if (idle := analysis_checks.idle(config, group)) is not None:
+            return idle
         if group not in GROUPS or group in config.stage.uses:
             continue
         stages = [f"stage={name}" for name, cls in classes("stage").items() if group in cls.uses]

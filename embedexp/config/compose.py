@@ -8,8 +8,9 @@ import re
 from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any, cast
 
+from .demo import chooses_paper, restrict, with_substitutes
 from .locations import conf_dir, files_stamp, search_folders
-from .nested import fill
+from .nested import alone, fill
 
 # Hydra and the schema are imported where work starts: many commands need neither.
 if TYPE_CHECKING:
@@ -23,8 +24,11 @@ if TYPE_CHECKING:
     from .experiment import Config
 
 PRIMARY = "config"
+UNLIKE = ("data", "evaluation")
+"""Groups whose options mean different things by the same key, such as `tasks`."""
 
 _VARIABLE = re.compile(r"\$\{oc\.env:(\w+)")
+_KEY = re.compile(r"\$\{(\w+(?:\.\w+)*)\}")
 _FROM_ENVIRONMENT: dict[tuple[str | None, ...], Any] = {}
 
 
@@ -38,7 +42,44 @@ def compose(overrides: Sequence[str] = (), config_dirs: Sequence[str | Path] = (
 
     with presented(overrides, config_dirs):
         _require_known_keys(overrides, config_dirs)
-        return from_raw(compose_raw(overrides, config_dirs), overrides)
+        raw = compose_raw(overrides, config_dirs)
+        return from_raw(raw, overrides, _paper(overrides, config_dirs))
+
+
+def paper_overrides(overrides: Sequence[str], config_dirs: Sequence[str | Path] = ()) -> list[str]:
+    """The overrides that choose a paper's file, and what that file leaves for the user to give.
+
+    So they compose to the published set-up; none where no paper is chosen.
+    """
+    from omegaconf import OmegaConf
+
+    papers = [text for text in overrides if chooses_paper(text)]
+    if not papers:
+        return []
+    given = OmegaConf.missing_keys(compose_raw(papers, config_dirs))
+    named = [text for text in overrides if text.lstrip("+").partition("=")[0] in given]
+    return [*papers, *named]
+
+
+def _paper(overrides: Sequence[str], config_dirs: Sequence[str | Path]) -> dict[str, Any] | None:
+    """What the chosen paper's file says by itself, where the overrides say more; else None."""
+    papers = [text for text in overrides if chooses_paper(text)]
+    if not papers or len(papers) == len(overrides):
+        return None
+    folders = search_folders(config_dirs)
+    return _said(tuple(papers), tuple(folders[1:]), files_stamp(folders))
+
+
+# The cells of a sweep share it, and nobody changes it.
+@lru_cache(maxsize=16)
+def _said(papers: tuple[str, ...], extra: tuple[Path, ...], stamp: int) -> dict[str, Any]:
+    from omegaconf import OmegaConf
+
+    raw = compose_raw(papers, extra)
+    OmegaConf.set_struct(raw, False)
+    for key in OmegaConf.missing_keys(raw):
+        OmegaConf.update(raw, key, None)  # which the user must give
+    return cast("dict[str, Any]", _plain(raw))
 
 
 def _require_known_keys(overrides: Sequence[str], config_dirs: Sequence[str | Path]) -> None:
@@ -62,15 +103,12 @@ def compose_raw(
 
     Raises Hydra's and OmegaConf's own exceptions; `explain.present` turns them into `UserError`.
     """
-    if with_hydra:
-        return _load(overrides, config_dirs)
     folders = tuple(search_folders(config_dirs))
-    choosing = [text for text in overrides if _chooses(text, folders)]
-    # Loading a pickle is half the work of a deep copy.
-    raw = cast(
-        "DictConfig",
-        pickle.loads(_options(tuple(choosing), folders[1:], files_stamp(folders))),
-    )
+    raw, choosing, overrides = _chosen(overrides, folders)
+    if with_hydra:
+        raw = _load(overrides, config_dirs)
+        _without_papers_leftovers(raw, choosing, folders)
+        return raw
     # Sources of a mixture are complete before their single keys are set.
     adding = [text for text in overrides if text.startswith("+data.sources.")]
     _apply(adding, raw)
@@ -78,6 +116,58 @@ def compose_raw(
     _apply([text for text in overrides if text not in choosing and text not in adding], raw)
     fill(raw, folders)
     return raw
+
+
+def _chosen(
+    overrides: Sequence[str], folders: tuple[Path, ...]
+) -> tuple[DictConfig, list[str], list[str]]:
+    """The composed options, which overrides choose them, and all overrides, substitutes included.
+
+    The latter are what a paper's file wants at `scale=demo`.
+    """
+    choosing = [text for text in overrides if _chooses(text, folders)]
+    papers = [text for text in choosing if chooses_paper(text)]
+    # What stands in is the paper's own to say, and composing takes a tenth of a second.
+    first = papers if papers and "scale=demo" in choosing else choosing
+    raw = _loaded(first, folders)
+    overrides = with_substitutes(raw, overrides)
+    choosing = [text for text in overrides if _chooses(text, folders)]
+    if choosing != first:
+        raw = _loaded(choosing, folders)
+    _without_papers_leftovers(raw, choosing, folders)
+    return raw, choosing, overrides
+
+
+def _loaded(choosing: Sequence[str], folders: tuple[Path, ...]) -> DictConfig:
+    # Loading a pickle is half the work of a deep copy.
+    options = _options(tuple(choosing), folders[1:], files_stamp(folders))
+    return cast("DictConfig", pickle.loads(options))
+
+
+def _without_papers_leftovers(
+    raw: DictConfig, choosing: Sequence[str], folders: tuple[Path, ...]
+) -> None:
+    """Take a paper's values out of groups in which another option than the paper's is chosen.
+
+    Those that this option has, too, stay: `+paper=... loss=qwen3` keeps the paper's temperature.
+    """
+    from omegaconf import open_dict
+
+    papers = [text for text in choosing if chooses_paper(text)]
+    if not papers or len(papers) == len(choosing):
+        return
+    paper = _loaded(papers, folders)
+    for text in choosing:
+        group, _, option = text.partition("=")
+        node = raw._get_node(group) if group in raw and "/" not in group else None
+        if node is None or text in papers or cast("Any", paper)[group].get("name") == option:
+            continue
+        chosen = alone(group, option, folders) or _loaded([text], folders)._get_node(group)
+        if group in UNLIKE:
+            with open_dict(raw):
+                raw[group] = chosen
+        else:
+            restrict(node, chosen)
 
 
 def _load(overrides: Sequence[str], config_dirs: Sequence[str | Path]) -> DictConfig:
@@ -89,7 +179,7 @@ def _load(overrides: Sequence[str], config_dirs: Sequence[str | Path]) -> DictCo
 
 
 # Composing options is nearly all of the work, and the cells of a sweep share their options.
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=256)
 def _options(choosing: tuple[str, ...], extra: tuple[Path, ...], stamp: int) -> bytes:
     """The composed options, pickled, without any value override; files that change are a miss.
 
@@ -170,22 +260,28 @@ def _parsed(override: str) -> Override:
     return parsed
 
 
-def from_raw(raw: DictConfig, overrides: Sequence[str] = ()) -> Config:
+def from_raw(
+    raw: DictConfig, overrides: Sequence[str] = (), paper: dict[str, Any] | None = None
+) -> Config:
     """Resolve, scale, validate and check what Hydra composed.
 
-    `overrides` are what the user typed, so that one without effect can be told. Raises OmegaConf's
-    and pydantic's exceptions, and `UserError` from the cross-group checks.
+    `overrides` are what the user typed, so that one without effect can be told; `paper` is what
+    the paper's file among them says by itself, so that values that differ are marked. Raises
+    OmegaConf's and pydantic's exceptions, and `UserError` from the cross-group checks.
     """
     from omegaconf import OmegaConf
 
-    from . import scale
+    from . import provenance, scale
     from .checks import require
     from .experiment import Config
 
     fill(raw)  # where Hydra itself has composed
     OmegaConf.set_struct(raw, False)  # else a wrong interpolation does not say which key holds it
     plain = _plain(raw)
-    config = Config.model_validate(scale.apply(cast("dict[str, Any]", plain)))
+    scaled = scale.apply(cast("dict[str, Any]", plain))
+    if paper is not None and isinstance(scaled.get("provenance"), dict):
+        scaled["provenance"] = provenance.judged(scaled, paper)
+    config = Config.model_validate(scaled)
     require(config, overrides)
     return config
 
@@ -218,6 +314,8 @@ def _plain_child(parent: Any, key: Any, child: Any) -> Any:
 def _reference(parent: Any, key: Any, text: str) -> Any:
     from omegaconf import Container
 
+    if (found := _named(parent, text)) is not None:
+        return found
     variables = _VARIABLE.findall(text)
     if text.count("${") > len(variables):
         found = parent[key]
@@ -227,6 +325,26 @@ def _reference(parent: Any, key: Any, text: str) -> Any:
     if known not in _FROM_ENVIRONMENT:
         _FROM_ENVIRONMENT[known] = parent[key]
     return _FROM_ENVIRONMENT[known]
+
+
+def _named(parent: Any, text: str) -> Any:
+    """The plain value that `${group.key}` stands for; None where OmegaConf has to find it.
+
+    Every source of a mixture refers to several, and the grammar's parser takes milliseconds.
+    """
+    from omegaconf import Container
+
+    match = _KEY.fullmatch(text)
+    if match is None:
+        return None
+    node = parent._get_root()
+    for part in match[1].split("."):
+        content = node._content if isinstance(node, Container) else None
+        if not isinstance(content, dict) or part not in content:
+            return None
+        node = content[part]
+    value = None if isinstance(node, Container) else node._value()
+    return None if isinstance(value, str) and ("$" in value or value == "???") else value
 
 
 def expand(overrides: Sequence[str], config_dirs: Sequence[str | Path] = ()) -> list[list[str]]:
@@ -261,9 +379,11 @@ def _loader(extra: tuple[str, ...]) -> ConfigLoader:
     from hydra._internal.utils import create_config_search_path
     from hydra.core.config_search_path import SearchPathQuery
 
+    from .reading import read_by
+
     version.setbase("1.3")
     search_path = create_config_search_path(str(conf_dir()))
     for folder in extra:
         # Hydra wants its own schema to come last.
         search_path.prepend("command-line", f"file://{folder}", SearchPathQuery(provider="schema"))
-    return ConfigLoaderImpl(config_search_path=search_path)
+    return read_by(ConfigLoaderImpl(config_search_path=search_path))

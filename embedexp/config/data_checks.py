@@ -6,13 +6,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .errors import UserError
+from .predecessors import data_are_planned
 from .problems import Problem, Rule, rule, warning
 from .schema.negatives import Dynamic
 
 if TYPE_CHECKING:
     from .experiment import Config
 
-TEXT_STAGES = ("mlm", "causal_lm")
+TEXT_STAGES = ("mlm", "causal_lm", "tokenizer")
 """What learns from plain texts."""
 
 
@@ -32,7 +33,7 @@ def data_files_exist(config: Config) -> Problem | None:
             f"data.lists={data.lists} is not a folder",
             "data=debian needs a Debian machine's package lists; set data.lists to their folder",
         )
-    if not hasattr(data, "bad_rows"):
+    if not hasattr(data, "bad_rows") or data_are_planned(config):
         return None
     try:
         describe(data)
@@ -98,7 +99,7 @@ def columns_are_there(config: Config) -> Problem | None:
     """A column that is named must be in the file; where a hub is needed, the run itself looks."""
     from embedexp.data import describe, missing_column
 
-    if columns(config) is None:
+    if columns(config) is None or data_are_planned(config):
         return None
     try:
         describe(config.data)

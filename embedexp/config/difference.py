@@ -24,7 +24,9 @@ def differences(a: Config, b: Config) -> tuple[Rows, Rows]:
     counted = _rows(flatten(identity(a)), flatten(identity(b)))
     seen = {key for key, _, _ in counted} | set(flatten(identity(a))) | set(flatten(identity(b)))
     whole = _rows(flatten(a.to_dict()), flatten(b.to_dict()))
-    return counted, [row for row in whole if row[0] not in seen]
+    marks = ("provenance", "demo")  # which speak of keys that differ themselves
+    rows = [row for row in whole if row[0].partition(".")[0] not in marks]
+    return counted, [row for row in rows if row[0] not in seen]
 
 
 def _rows(a: dict[str, Any], b: dict[str, Any]) -> Rows:

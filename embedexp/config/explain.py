@@ -60,15 +60,16 @@ def present(
         if isinstance(override, UserError):
             return override
         parsed.append(override)
+    searched = any(one.input_line == "hydra/sweeper=optuna" for one in parsed)
     for override in parsed:
         found = mistake(override, situation)
         if found is None and override.is_sweep_override() and not sweep:
             found = _sweep(override)
-        elif found is None and override.is_interval_sweep():
+        elif found is None and override.is_interval_sweep() and not searched:
             found = UserError(
                 "an interval has no end of values",
                 where=f"in the override {shorten(override.input_line)}",
-                hint="list the values, or give a range: range(START,STOP,STEP)",
+                hint="list the values: range(START,STOP,STEP); or search it: hydra/sweeper=optuna",
             )
         if found is not None:
             return found

@@ -34,6 +34,9 @@ def load(path: Path) -> Config:
     if not isinstance(content, dict):
         raise UserError(f"{short(file)} holds no experiment", hint="name a run's config.yaml")
 
+    content.setdefault("analysis", {"name": "none"})
+    content.setdefault("demo", [])  # which older files do not have
+
     def origin(dotted: str) -> str:
         line = line_of(file, dotted.split("."))
         return f"in {short(file)}" + (f":{line}" if line else "")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from .model_checks import LEARNED_POSITIONS
+from .model_checks import positions
 from .problems import Problem, Rule, rule, warning
 
 if TYPE_CHECKING:
@@ -62,14 +62,9 @@ def sequences_within_positions(config: Config) -> Problem | None:
     stage = config.stage
     if stage.name not in LANGUAGE:
         return None
-    architecture = config.backbone.architecture
-    rows = architecture.get("max_position_embeddings")
-    offset = LEARNED_POSITIONS.get(architecture.get("model_type", ""))
-    if config.backbone.positions is not None:
-        rows, offset = config.backbone.positions.max_length, 0
-    if offset is None or not rows:
+    longest = positions(config.backbone)
+    if longest is None:
         return None
-    longest = rows - offset
     if stage.name == "sft":
         if stage.input_tokens + stage.output_tokens > longest:
             return Problem(

@@ -115,7 +115,8 @@ def require_known(
 def mistake(override: Override, situation: Situation) -> UserError | None:
     """The first unknown name in an override, or None if all its names are known."""
     key, typed = override.key_or_group, override.input_line or ""
-    if override.package is not None:
+    # Groups beside those of an experiment (probes, prompts, ...) are there to be put elsewhere.
+    if override.package is not None and (key in GROUPS or key not in situation.groups):
         return UserError(
             "an option cannot be put into another place than its group",
             where=_where(typed),

@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from .model_checks import data_tasks, looks_like_path
-from .problems import Problem, Rule, rule, warning
+from .predecessors import is_planned
+from .problems import Problem, Rule, rule, shard_beyond_the_last, warning
 
 if TYPE_CHECKING:
     from .experiment import Config
@@ -30,7 +31,7 @@ def teachers_exist(config: Config) -> Problem | None:
         return None
     for name in names:
         is_path = looks_like_path(name) or Path(name).is_relative_to(config.paths.runs)
-        if is_path and not Path(name).expanduser().exists():
+        if is_path and not Path(name).expanduser().exists() and not is_planned(name):
             return Problem(f"{key} names {name}, which does not exist", f"mend the path in {key}")
         if names.count(name) > 1:
             return Problem(f"{key} names {name} twice", "name each teacher once")
@@ -49,12 +50,8 @@ def mining_can_be_done(config: Config) -> Problem | None:
             f"ranks {rules.rank_min} to {rules.rank_max} hold fewer than stage.count={stage.count}",
             f"set stage.rules.rank_max={rules.rank_min + stage.count} or more",
         )
-    if stage.shard is not None and stage.shard >= stage.shards:
-        return Problem(
-            f"stage.shard={stage.shard}, but the last of stage.shards={stage.shards} is "
-            f"{stage.shards - 1}",
-            "choose one from 0, or null for all",
-        )
+    if problem := shard_beyond_the_last("stage.shard", stage.shard, stage.shards):
+        return problem
     if stage.combination == "mean" and LEXICAL in stage.teachers and len(stage.teachers) > 1:
         return Problem(
             "the mean of cosines and BM25's scores has no meaning: they are on different scales",

@@ -5,11 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from .predecessors import is_planned
 from .problems import Problem, Rule, listed, rule, warning
 from .tasks import INSTRUCTIONS, instruction
 
 if TYPE_CHECKING:
     from .experiment import Config
+    from .schema.backbone import Backbone
 
 # Families whose pretrained attention sees both sides.
 ENCODERS = frozenset(
@@ -37,6 +39,15 @@ LEARNED_POSITIONS = {
     "albert": 0, "bert": 0, "distilbert": 0, "electra": 0, "gpt2": 0,
     "camembert": 2, "mpnet": 2, "roberta": 2, "xlm-roberta": 2,
 }  # fmt: skip
+
+
+def positions(backbone: Backbone) -> int | None:
+    """How many positions a model has learned, or can tell apart; None where nothing limits them."""
+    if backbone.positions is not None:
+        return backbone.positions.max_length
+    rows = backbone.architecture.get("max_position_embeddings")
+    offset = LEARNED_POSITIONS.get(backbone.architecture.get("model_type", ""))
+    return rows - offset if rows and offset is not None else None
 
 
 def depth(config: Config) -> int | None:
@@ -89,7 +100,9 @@ def weights_have_a_source(config: Config) -> Problem | None:
         )
     for key in ("source", "tokenizer"):
         name = getattr(backbone, key)
-        if name and looks_like_path(name) and not Path(name).expanduser().exists():
+        if not name or not looks_like_path(name) or is_planned(name):
+            continue
+        if not Path(name).expanduser().exists():
             return Problem(
                 f"backbone.{key}={name} does not exist", f"mend the path in backbone.{key}"
             )
@@ -327,14 +340,9 @@ def width_within_hidden_size(config: Config) -> Problem | None:
 @rule("backbone", "embedding")
 def lengths_within_positions(config: Config) -> Problem | None:
     """A table of learned positions ends somewhere."""
-    architecture = config.backbone.architecture
-    rows = architecture.get("max_position_embeddings")
-    offset = LEARNED_POSITIONS.get(architecture.get("model_type", ""))
-    if config.backbone.positions is not None:
-        rows, offset = config.backbone.positions.max_length, 0
-    if offset is None or not rows:
+    longest = positions(config.backbone)
+    if longest is None:
         return None
-    longest = rows - offset
     for key in ("query_tokens", "document_tokens"):
         tokens = getattr(config.embedding, key)
         if tokens > longest:

@@ -46,3 +46,13 @@ def warning(message: str, fix: str) -> Problem:
 def listed(words: Sequence[str]) -> str:
     """The words as an override writes a list: `[a,b]`."""
     return f"[{','.join(words)}]"
+
+
+def shard_beyond_the_last(key: str, shard: int | None, shards: int) -> Problem | None:
+    """The problem of a shard, counted from 0, that is none of `shards`; None means all of them."""
+    if shard is None or shard < shards:
+        return None
+    return Problem(
+        f"{key}={shard}, but the last of {key}s={shards} is {shards - 1}",
+        "choose one from 0, or null for all",
+    )

@@ -6,12 +6,16 @@ import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from . import provenance
 from .data_words import data_words
 from .errors import printable
+from .evaluation_words import evaluation_words
 from .figures import Figures, figures, human, parameters
 from .language_words import batch_words, loss_words
 from .loss_words import embedding_loss_words
 from .routing_words import routing_words
+from .schema.merge import Ema, LastK, Ties
+from .stage_words import stage_words
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -26,13 +30,19 @@ def show(config: Config) -> str:
     """The composed experiment in words: model, data, training, evaluation, identity, warnings.
 
     Where the config says where its values come from, each row ends with the marks of its keys
-    (published, code, ours), and a list of the marked values follows.
+    (published, code, ours, changed), and a list of the marked values follows.
     """
     rows = _rows(config)
     lines = [f"{config.run_name}  ({config.stage.name}, seed {config.seed})", ""]
     lines += _table([(heading, text + _marks(config, keys)) for heading, text, keys in rows])
     if config.provenance:
-        lines += ["", "where the values come from", *_table(_provenance(config), indent="  ")]
+        told = provenance.rows(config.provenance, config.to_dict())
+        lines += ["", "where the values come from", *_table(told, indent="  ")]
+        lines.append("  all other values are ours: the defaults of the options that are named")
+    if config.demo:
+        now = "stands" if config.scale.name == "demo" else "would stand"
+        lines += ["", f"at scale=demo, this {now} in front of your overrides"]
+        lines += _table([("", " ".join(config.demo))])
     lines += ["", *_table(_identity(config))]
     lines += [f"warning: {text}" for text in config.warnings]
     return printable_lines(lines)
@@ -59,7 +69,10 @@ def brief(config: Config) -> str:
         against = f", negatives {config.negatives.name}" if "negatives" in uses else ""
         rows.append(("loss", config.loss.name + against))
         rows.append(("training", _training(config, sizes)[1]))
+        if config.merge.name != "none":
+            rows.append(_merge(config)[:2])
     rows += [(heading, text) for heading, text, _ in _rows(config) if heading == "evaluation"]
+    rows += [(heading, text) for heading, text, _ in stage_words(config)]
     if "backbone" not in uses:
         rows = [(heading, text) for heading, text, _ in _rows(config)]
     lines = [f"{config.run_name}  ({config.stage.name}, seed {config.seed})", *_table(rows)]
@@ -72,7 +85,7 @@ def _rows(config: Config) -> list[Row]:
     uses = config.stage.uses
     rows: list[Row] = []
     if "backbone" in uses:
-        rows += _model(config)
+        rows += [row for row in _model(config) if row[0] != "embedding" or "embedding" in uses]
     if "data" in uses:
         sizes = figures(config)
         rows.append(_data(config, sizes))
@@ -80,11 +93,12 @@ def _rows(config: Config) -> list[Row]:
             rows += [_batch(config), _loss(config)]
             rows += [_negatives(config)] if "negatives" in uses else []
             rows += [_training(config, sizes), _optimizer(config), _memory(config)]
-    if "merge" in uses:
-        inputs = ", ".join(getattr(config.merge, "inputs", ()))
-        rows.append(("merge", f"{config.merge.name} of {inputs}", ("merge",)))
-    if config.stage.name == "evaluate":
+    if "merge" in uses and config.merge.name != "none":
+        rows.append(_merge(config))
+    if config.stage.name == "evaluate" or config.stage.name == "analyse":
         rows.append(("model", config.stage.model, ("stage.model",)))
+    if config.stage.name == "analyse":
+        rows.append(("analysis", config.analysis.name, ("analysis",)))
     if config.stage.name == "mine":
         rows.append(("teachers", ", ".join(config.stage.teachers), ("stage.teachers",)))
         rows.append(("negatives", f"at most {config.stage.count} a query", ("stage.count",)))
@@ -95,9 +109,27 @@ def _rows(config: Config) -> list[Row]:
         kept += [] if floor is None else [f"at a cosine of at least {floor:g}"]
         text = f"pairs whose document is {' and '.join(kept)}"
         rows.append(("keeps", text, ("stage.top_k", "stage.min_score")))
-    if "evaluation" in uses:
+    rows += stage_words(config)
+    if "evaluation" in uses and (config.stage.name != "analyse" or config.analysis.evaluates):
         rows.append(_evaluation(config))
     return rows
+
+
+def _merge(config: Config) -> Row:
+    merge = config.merge
+    if isinstance(merge, Ema):
+        late = f", from step {merge.start}" if merge.start else ""
+        often = f" every {merge.every} steps" if merge.every > 1 else ""
+        text = f"the model is the weights' moving average, decay {merge.decay:g}{often}{late}"
+    elif isinstance(merge, LastK):
+        apart = f"{merge.every} steps" if merge.every > 1 else "a step"
+        text = (
+            f"the model is the average of the weights at the last {merge.k} moments, {apart} apart"
+        )
+    else:
+        text = f"{merge.name} of {', '.join(getattr(merge, 'inputs', ()))}"
+        text += f", changes since {merge.base}" if isinstance(merge, Ties) else ""
+    return "merge", text, ("merge",)
 
 
 def _model(config: Config) -> list[Row]:
@@ -238,7 +270,7 @@ def _evaluation(config: Config) -> Row:
     if evaluation.name == "none":
         return "evaluation", "none", ("evaluation",)
     before = ", before and after" if evaluation.before and "training" in config.stage.uses else ""
-    return "evaluation", f"{', '.join(evaluation.tasks)}{before}", ("evaluation",)
+    return "evaluation", f"{evaluation_words(evaluation)}{before}", ("evaluation",)
 
 
 def _identity(config: Config) -> list[tuple[str, str]]:
@@ -255,29 +287,11 @@ def _identity(config: Config) -> list[tuple[str, str]]:
 def _marks(config: Config, keys: tuple[str, ...]) -> str:
     """The marks on the keys that a row speaks of."""
     found = {
-        mark
+        provenance.split(mark)[0]
         for dotted, mark in config.provenance.items()
         if any(dotted == key or dotted.startswith(f"{key}.") for key in keys)
     }
-    return (
-        f"  [{', '.join(m for m in ('published', 'code', 'ours') if m in found)}]" if found else ""
-    )
-
-
-def _provenance(config: Config) -> list[tuple[str, str]]:
-    from .flat import flatten
-
-    nested = config.to_dict()
-    flat = flatten(nested)
-    rows: list[tuple[str, str]] = []
-    for dotted, mark in config.provenance.items():
-        if dotted in flat:
-            rows.append((mark, f"{dotted} = {spell(flat[dotted])}"))
-        elif dotted in nested:  # a whole group is told by its option
-            rows.append((mark, f"{dotted} = {nested[dotted].get('name', '')}"))
-        else:  # a section of one stands above in words
-            rows.append((mark, dotted))
-    return rows
+    return f"  [{', '.join(m for m in provenance.MARKS if m in found)}]" if found else ""
 
 
 def spell(value: Any) -> str:

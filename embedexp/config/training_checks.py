@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from .errors import UserError
 from .model_checks import data_tasks
+from .predecessors import data_are_planned, is_planned
 from .problems import Problem, Rule, rule, warning
 from .schema.loss import Angle, CoSENT, EmbeddingLoss
 from .schema.negatives import Dynamic
@@ -23,7 +24,7 @@ def negatives_file_exists(config: Config) -> Problem | None:
     from embedexp.data import mined
 
     path = getattr(config.negatives, "path", None)
-    if path is not None:
+    if path is not None and not is_planned(path):
         try:
             mined.locate(path, "negatives.path")
         except UserError as error:
@@ -152,6 +153,8 @@ def batches_can_be_filled(config: Config) -> Problem | None:
 
     if config.stage.name in ("mlm", "causal_lm"):
         return None  # blocks are counted when they are made, and may repeat
+    if data_are_planned(config):
+        return None
     datasets = describe(config.data)
     if not datasets:
         return Problem(

@@ -9,7 +9,15 @@ from embedexp.data.builtin import Heldout
 from embedexp.data.builtin import heldout as builtin_heldout
 
 from . import engine
-from .tasks import UNKNOWN, Bitext, Classification, Clustering, Retrieval, Similarity, digest
+from . import material as made
+from .label_tasks import (
+    Classification,
+    Clustering,
+    MultilabelClassification,
+    PairClassification,
+)
+from .ranked_tasks import CrossLingualRetrieval, Reranking, Retrieval
+from .tasks import UNKNOWN, Bitext, Similarity, digest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -92,6 +100,47 @@ def emoji(content: Heldout, option: BuiltinEvaluation) -> AbsTask:
     return Bitext("EmojiBitext", _share(content.emoji, option.max_examples))
 
 
+def candidates(content: Heldout, option: BuiltinEvaluation) -> AbsTask:
+    """The gloss of a word's sense in its sentence, among glosses of near senses."""
+    pool = content.definitions[: option.max_documents]
+    return Reranking("WordNetReranking", made.candidates(pool, option.max_queries))
+
+
+def fitting(content: Heldout, option: BuiltinEvaluation) -> AbsTask:
+    """Whether a gloss is that of a word's sense in its sentence, or of a near sense."""
+    return PairClassification(
+        "WordNetPairs", made.fitting(content.definitions[: option.max_examples])
+    )
+
+
+def kinds(content: Heldout, option: BuiltinEvaluation) -> AbsTask:
+    """All the frequent concepts above a sense in the taxonomy, from its gloss."""
+    rows = made.kinds(content.definitions)[: option.max_examples]
+    train, test = made.halves(rows)
+    return MultilabelClassification("WordNetKinds", train, test)
+
+
+def django_retrieval(content: Heldout, option: BuiltinEvaluation) -> AbsTask:
+    """The English sentence of a web framework's user interface, asked for in other languages."""
+    return _cross_lingual("DjangoRetrieval", content.django, option)
+
+
+def emoji_retrieval(content: Heldout, option: BuiltinEvaluation) -> AbsTask:
+    """The English name of an emoji, asked for in other languages."""
+    return _cross_lingual("EmojiRetrieval", content.emoji, option)
+
+
+def _cross_lingual(
+    name: str, pairs: Mapping[str, Sequence[tuple[str, str]]], option: BuiltinEvaluation
+) -> AbsTask:
+    return CrossLingualRetrieval(
+        name,
+        pairs,
+        queries=max(1, option.max_queries // len(pairs)),
+        documents=option.max_documents,
+    )
+
+
 def _share(
     pairs: Mapping[str, Sequence[tuple[str, str]]], most: int
 ) -> dict[str, Sequence[tuple[str, str]]]:
@@ -128,5 +177,10 @@ BUILDERS: dict[str, Callable[[Heldout, BuiltinEvaluation], AbsTask]] = {
     "WordNetClusters": clusters,
     "DjangoBitext": django,
     "EmojiBitext": emoji,
+    "WordNetReranking": candidates,
+    "WordNetPairs": fitting,
+    "WordNetKinds": kinds,
+    "DjangoRetrieval": django_retrieval,
+    "EmojiRetrieval": emoji_retrieval,
 }
 """How each built-in task is made of the material."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import random
 import warnings
 from functools import partial
@@ -46,7 +47,7 @@ def evaluation_mode(embedder: object) -> Iterator[None]:
 
 @contextlib.contextmanager
 def quiet() -> Iterator[None]:
-    """Without progress bars of mteb and datasets, and without noise about unpredicted classes."""
+    """Without progress bars, and without noise about unpredicted classes and retried downloads."""
     import datasets
     from mteb._evaluators.text import bitext_mining_evaluator
     from sklearn.exceptions import UndefinedMetricWarning
@@ -55,6 +56,10 @@ def quiet() -> Iterator[None]:
     datasets.disable_progress_bars()
     # Bitext mining is the one kind of task that can't be asked for no progress bar.
     original = bitext_mining_evaluator.tqdm
+    # An unreachable hub is told once per task, as the task's failure, not at each of its retries.
+    retries = logging.getLogger("huggingface_hub.utils._http")
+    level = retries.level
+    retries.setLevel(logging.ERROR)
     bitext_mining_evaluator.tqdm = partial(original, disable=True)
     try:
         with warnings.catch_warnings():
@@ -62,5 +67,6 @@ def quiet() -> Iterator[None]:
             yield
     finally:
         bitext_mining_evaluator.tqdm = original
+        retries.setLevel(level)
         if shown:
             datasets.enable_progress_bars()

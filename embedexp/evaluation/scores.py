@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
 Phase = Literal["before", "after"]
@@ -24,10 +24,12 @@ log = logging.getLogger(__name__)
 class Score:
     """One model on one task.
 
-    `type` and `metric` are mteb's names; `value` is a fraction (1 is best), the mean over the
-    subsets where the task has any; `seconds` is the time that it took. `subsets` holds the value
-    per language pair. `fingerprint` is a hash of everything that could change the value: weights,
-    prompts, settings, data and mteb's version.
+    `type` and `metric` are mteb's names; `value` is a fraction (1 is best), mteb's own mean over
+    the subsets where the task has any; `seconds` is the time that it took. `subsets` holds the
+    value per subset (a language, a language pair), as split/subset where several splits count, and
+    `languages` the codes of each (eng-Latn), `default` being that of a task without subsets.
+    `fingerprint` is a hash of everything that could change the value: weights, prompts, settings,
+    data and mteb's version.
     """
 
     task: str
@@ -37,6 +39,8 @@ class Score:
     seconds: float
     fingerprint: str
     subsets: Mapping[str, float] = field(default_factory=dict)
+    languages: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    domains: Sequence[str] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON values."""
@@ -45,7 +49,16 @@ class Score:
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Score:
         """From JSON values."""
-        return cls(**values)
+        return cls(**{**values, "domains": tuple(values.get("domains", ()))})
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A task that could not be measured, and why, in one line."""
+
+    task: str
+    type: str
+    reason: str
 
 
 def mean(scores: Iterable[Score]) -> float | None:
@@ -57,7 +70,8 @@ def mean(scores: Iterable[Score]) -> float | None:
 class ScoreFile:
     """A folder's scores.json: scores before and after training, and how they were measured.
 
-    Its form is `{"before": [...], "after": [...], "settings": {...}}`.
+    Its form is `{"before": [...], "after": [...], "settings": {...}}`, and where tasks could not
+    be measured `"failed": {"before": [...], "after": [...]}` beside it.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -67,16 +81,31 @@ class ScoreFile:
         """The scores of one phase, in the order in which they were measured."""
         return [Score.from_dict(values) for values in self._content()[phase]]
 
+    def failed(self, phase: Phase) -> list[Failure]:
+        """The tasks of one phase that could not be measured."""
+        return [Failure(**values) for values in self._content().get("failed", {}).get(phase, ())]
+
     @property
     def settings(self) -> dict[str, Any]:
         """How the scores were measured: versions, prompts, lengths, sizes."""
         return dict(self._content()["settings"])
 
-    def write(self, phase: Phase, scores: Iterable[Score], settings: Mapping[str, Any]) -> None:
-        """Replace the scores of one phase; a reader sees the old file or the new one, whole."""
+    def write(
+        self,
+        phase: Phase,
+        scores: Iterable[Score],
+        settings: Mapping[str, Any],
+        failed: Iterable[Failure] = (),
+    ) -> None:
+        """Replace one phase; a reader sees the old file or the new one, whole."""
         content = self._content()
         content[phase] = [score.to_dict() for score in scores]
         content["settings"] = dict(settings)
+        others = {k: v for k, v in content.pop("failed", {}).items() if k != phase}
+        if entries := [asdict(failure) for failure in failed]:
+            others[phase] = entries
+        if others:
+            content["failed"] = others
         self.path.parent.mkdir(parents=True, exist_ok=True)
         temporary = self.path.with_suffix(f".{os.getpid()}.tmp")
         temporary.write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n", "utf-8")

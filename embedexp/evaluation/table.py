@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from .scores import Score, mean
+from .scores import Failure, Score, mean
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -15,17 +15,20 @@ METRICS = {
     "accuracy": "accuracy",
     "cosine_spearman": "Spearman",
     "f1": "F1",
+    "map_at_1000": "MAP",
+    "max_ap": "AP",
     "ndcg_at_10": "nDCG@10",
     "v_measure": "V-measure",
 }
 """How a metric of mteb is written for people."""
 
 
-def table(before: Sequence[Score], after: Sequence[Score]) -> Table:
+def table(before: Sequence[Score], after: Sequence[Score], failed: Sequence[Failure] = ()) -> Table:
     """A table of scores by task with their difference and the mean over tasks.
 
     Without scores on one side it has one column of values. The mean's row compares the tasks that
-    both sides have, so that a missing task can't move it.
+    both sides have, so that a missing task can't move it. Tasks that could not be measured stand
+    below, with the reason.
     """
     from rich import box
     from rich.markup import escape
@@ -55,6 +58,12 @@ def table(before: Sequence[Score], after: Sequence[Score]) -> Table:
         means = [mean(scores[task] for task in sorted(shared)) for scores in by_task]
         result.add_section()
         result.add_row("mean", f"{len(shared)} tasks", "", *_values(means), style="bold")
+    if failed:
+        result.add_section()
+        values = len(result.columns) - 3
+        for failure in failed:
+            cells = [*[""] * (values - 1), "failed"]
+            result.add_row(escape(failure.task), failure.type, escape(failure.reason), *cells)
     return result
 
 

@@ -1,4 +1,8 @@
-"""mteb tasks over data at hand: nothing is downloaded, and equal texts never compete."""
+"""mteb tasks over data at hand: nothing is downloaded, and equal texts never compete.
+
+Here are the tasks over pairs, and what all kinds share; `ranked_tasks` has those with queries and
+documents, `label_tasks` those with labels.
+"""
 
 from __future__ import annotations
 
@@ -7,16 +11,9 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from datasets import Dataset, DatasetDict
+from datasets import Dataset
 from mteb import TaskMetadata
-from mteb.abstasks import (
-    AbsTaskBitextMining,
-    AbsTaskClassification,
-    AbsTaskClustering,
-    AbsTaskRetrieval,
-    AbsTaskSTS,
-)
-from sklearn.linear_model import LogisticRegression
+from mteb.abstasks import AbsTaskBitextMining, AbsTaskSTS
 
 ENGLISH = "eng-Latn"
 UNKNOWN = "und-Zyyy"
@@ -27,13 +24,17 @@ def digest(*content: object) -> str:
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]
 
 
-def _metadata(
+def metadata(
     name: str,
     kind: str,
     main_score: str,
     content: object,
     languages: Sequence[str] | Mapping[str, Sequence[str]] = (ENGLISH,),
 ) -> TaskMetadata:
+    """What mteb knows of a task: its type and metric by mteb's names, languages by ISO codes.
+
+    Its revision is a hash of its content, so that a changed task is another task.
+    """
     return TaskMetadata(
         name=name,
         description=name,
@@ -43,54 +44,6 @@ def _metadata(
         eval_langs=dict(languages) if isinstance(languages, Mapping) else list(languages),
         dataset={"path": f"embedexp/{name}", "revision": digest(content)},
     )
-
-
-class Retrieval(AbsTaskRetrieval):  # type: ignore[misc]
-    """Find the documents that belong to each query; nDCG@10."""
-
-    k_values = (1, 3, 5, 10, 100)
-
-    def __init__(
-        self,
-        name: str,
-        pairs: Sequence[tuple[str, str]],
-        *,
-        queries: int,
-        documents: int,
-        language: str = ENGLISH,
-    ) -> None:
-        """From (query, document) pairs, of which a prefix is used.
-
-        Equal queries become one with several relevant documents, equal documents one that is
-        relevant to several queries. Pairs are taken until there are `queries` queries or
-        `documents` documents; the remaining pairs' documents then fill up to `documents`.
-        """
-        relevant: dict[str, dict[str, int]] = {}
-        corpus: dict[str, str] = {}  # stripped text, as mteb encodes it -> id
-        query_ids: dict[str, str] = {}
-        for query, document in pairs:
-            text = document.strip()
-            if len(corpus) >= documents and text not in corpus:
-                continue
-            document_id = corpus.setdefault(text, f"d{len(corpus)}")
-            if query in query_ids or len(query_ids) < queries:
-                query_id = query_ids.setdefault(query, f"q{len(query_ids)}")
-                relevant.setdefault(query_id, {})[document_id] = 1
-        self.metadata = _metadata(
-            name, "Retrieval", "ndcg_at_10", [list(query_ids), list(corpus), relevant], [language]
-        )
-        super().__init__()
-        self.dataset = {
-            "default": {
-                "test": {
-                    "queries": _columns(id=list(query_ids.values()), text=list(query_ids)),
-                    "corpus": _columns(id=list(corpus.values()), text=list(corpus)),
-                    "relevant_docs": relevant,
-                    "top_ranked": None,
-                }
-            }
-        }
-        self.data_loaded = True
 
 
 class Similarity(AbsTaskSTS):  # type: ignore[misc]
@@ -104,57 +57,11 @@ class Similarity(AbsTaskSTS):  # type: ignore[misc]
     ) -> None:
         """From (text, text, score) triples."""
         first, second, scores = (list(column) for column in zip(*pairs, strict=True))
-        self.metadata = _metadata(
+        self.metadata = metadata(
             name, "STS", "cosine_spearman", [first, second, scores], [language]
         )
         super().__init__()
-        self.dataset = {"test": _columns(sentence1=first, sentence2=second, score=scores)}
-        self.data_loaded = True
-
-
-class Classification(AbsTaskClassification):  # type: ignore[misc]
-    """Tell a text's class by logistic regression on few examples of each; accuracy."""
-
-    samples_per_label = 16
-    n_experiments = 5
-
-    def __init__(
-        self, name: str, train: Sequence[tuple[str, str]], test: Sequence[tuple[str, str]]
-    ) -> None:
-        """From (text, label) pairs to draw examples from, and others to classify."""
-        names = sorted({label for _, label in (*train, *test)})
-        index = {label: i for i, label in enumerate(names)}
-        splits: dict[str, dict[str, list[Any]]] = {
-            split: {
-                "text": [text for text, _ in rows],
-                "label": [index[label] for _, label in rows],
-            }
-            for split, rows in (("train", train), ("test", test))
-        }
-        self.evaluator_model = LogisticRegression(max_iter=1000)
-        parameters = [self.samples_per_label, self.n_experiments]
-        self.metadata = _metadata(name, "Classification", "accuracy", [names, splits, parameters])
-        super().__init__()
-        self.dataset = DatasetDict({split: _columns(**rows) for split, rows in splits.items()})
-        self.data_loaded = True
-
-    def _calculate_scores(self, y_test: Sequence[int], y_pred: Any) -> Any:
-        # A column of datasets decodes every label anew at each of scikit-learn's many passes.
-        return super()._calculate_scores(list(y_test), y_pred)
-
-
-class Clustering(AbsTaskClustering):  # type: ignore[misc]
-    """Group texts by k-means; V-measure, the mean over resampled sets of texts."""
-
-    max_fraction_of_documents_to_embed = None
-
-    def __init__(self, name: str, rows: Sequence[tuple[str, str]]) -> None:
-        """From (text, label) pairs."""
-        texts, labels = (list(column) for column in zip(*rows, strict=True))
-        self.max_documents_per_cluster = len(texts)
-        self.metadata = _metadata(name, "Clustering", "v_measure", [texts, labels, self.n_clusters])
-        super().__init__()
-        self.dataset = {"test": _columns(sentences=texts, labels=labels)}
+        self.dataset = {"test": columns(sentence1=first, sentence2=second, score=scores)}
         self.data_loaded = True
 
 
@@ -164,7 +71,7 @@ class Bitext(AbsTaskBitextMining):  # type: ignore[misc]
     def __init__(self, name: str, pairs: Mapping[str, Sequence[tuple[str, str]]]) -> None:
         """From (text, English text) pairs by language code."""
         subsets = {f"{code}-en": rows for code, rows in pairs.items()}
-        self.metadata = _metadata(
+        self.metadata = metadata(
             name,
             "BitextMining",
             "f1",
@@ -174,7 +81,7 @@ class Bitext(AbsTaskBitextMining):  # type: ignore[misc]
         super().__init__()
         self.dataset = {
             subset: {
-                "test": _columns(
+                "test": columns(
                     sentence1=[text for text, _ in rows], sentence2=[text for _, text in rows]
                 )
             }
@@ -183,8 +90,9 @@ class Bitext(AbsTaskBitextMining):  # type: ignore[misc]
         self.data_loaded = True
 
 
-def _columns(**columns: list[Any]) -> Dataset:
-    return Dataset.from_dict(columns)
+def columns(**values: list[Any]) -> Dataset:
+    """A table of columns of equal length."""
+    return Dataset.from_dict(values)
 
 
 LANGUAGES = {

@@ -121,6 +121,11 @@ class RunDirectory:
         return self.path / "evaluation"
 
     @property
+    def analysis(self) -> Path:
+        """What analyses found, one JSON and one PNG each."""
+        return self.path / "analysis"
+
+    @property
     def scores_file(self) -> Path:
         """Scores before and after training."""
         return self.evaluation / "scores.json"
@@ -353,6 +358,10 @@ class RunDirectory:
     def cancel(self, message: str) -> None:
         """Say that the run was stopped on purpose."""
         self._end(State.CANCELLED, message=message, eta_seconds=None)
+
+    def skip(self, message: str) -> None:
+        """Say that the run was not started, since what it reads did not come to be."""
+        self._end(State.SKIPPED, message=message, eta_seconds=None)
 
     def fail(
         self,

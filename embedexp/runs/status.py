@@ -37,17 +37,23 @@ class State(StrEnum):
     FINISHED = "finished"
     FAILED = "failed"
     CANCELLED = "cancelled"
+    SKIPPED = "skipped"
 
 
 # A run that is running may be started again: its process may have died without a word.
 TRANSITIONS: dict[State, frozenset[State]] = {
-    State.PLANNED: frozenset({State.QUEUED, State.RUNNING, State.FAILED, State.CANCELLED}),
-    State.QUEUED: frozenset({State.QUEUED, State.RUNNING, State.FAILED, State.CANCELLED}),
-    State.RUNNING: frozenset(set(State) - {State.PLANNED}),
+    State.PLANNED: frozenset(
+        {State.QUEUED, State.RUNNING, State.FAILED, State.CANCELLED, State.SKIPPED}
+    ),
+    State.QUEUED: frozenset(
+        {State.QUEUED, State.RUNNING, State.FAILED, State.CANCELLED, State.SKIPPED}
+    ),
+    State.RUNNING: frozenset(set(State) - {State.PLANNED, State.SKIPPED}),
     State.PREEMPTED: frozenset({State.QUEUED, State.RUNNING, State.FAILED, State.CANCELLED}),
     State.FINISHED: frozenset(),
     State.FAILED: frozenset({State.QUEUED, State.RUNNING, State.CANCELLED}),
     State.CANCELLED: frozenset({State.QUEUED, State.RUNNING}),
+    State.SKIPPED: frozenset({State.QUEUED, State.RUNNING, State.CANCELLED, State.FAILED}),
 }
 
 

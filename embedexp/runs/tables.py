@@ -24,6 +24,7 @@ STYLES = {
     "finished": "green",
     "failed": "bold red",
     "cancelled": "magenta",
+    "skipped": "yellow",
 }
 # Wide enough that nothing is folded where output goes to a file or another program.
 _FILE_WIDTH = 200

@@ -10,6 +10,7 @@ from embedexp.backbone import heads
 from embedexp.batching.permutation import key_of
 from embedexp.embedding import build_embedder
 from embedexp.training import saving
+from embedexp.training.averaging import average_of
 from embedexp.training.fit import objective_of
 from embedexp.training.language_model import LanguageObjective
 
@@ -37,10 +38,12 @@ def language(config: Config, embedder: Embedder) -> LanguageObjective:
 def trained(config: Config, checkpoint: Path) -> Trained:
     """What the stage of `config` trains, on the CPU, with the weights of a checkpoint.
 
+    With merge=ema or last_k these are the average, once it has begun.
+
     Raises:
         UserError: the checkpoint does not fit, or can't be read.
     """
     build = objective_of if config.stage.name == "contrastive" else language
     objective: Trained = build(config, build_embedder(config))
-    saving.load_weights(objective, checkpoint)
+    saving.load_weights(objective, checkpoint, average_of(config))
     return objective

@@ -17,7 +17,7 @@ from embedexp.training import checkpoint, strategy, tracking
 from embedexp.training.fit import batch_maker, fit
 from embedexp.training.world import World
 
-from . import building, pictures
+from . import building, pictures, pruning
 from .evaluate import after, before
 from .preflight import require_memory_for
 
@@ -120,7 +120,9 @@ def _train(
         recorder=directory,
         stop=stop,
         screen=screen.training(config.training.steps),
-        track=tracker,
+        track=pruning.watched(
+            config, directory, stop, tracker, pruning.scoring(config, embedder, corpus.heldout)
+        ),
         world=world,
     )
     if world.first:

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+NO_MODEL = ("evaluate", "analyse")
+"""Stages that evaluate and leave no model."""
+
 
 def run(config: Config, *, quiet: bool = False) -> Run:
     """Execute `config`, resume it where it stopped, or reuse its finished run.
@@ -41,12 +44,29 @@ def run(config: Config, *, quiet: bool = False) -> Run:
             directory.clear()
         if directory.status.state is not State.FINISHED:
             _execute(config, directory, screen)
-        elif not quiet:
-            screen.say(f"{directory.name} is finished; rerun=true repeats it.")
+        else:
+            if not quiet:
+                screen.say(f"{directory.name} is finished; rerun=true repeats it.")
+            _tell_sweep(config, directory)
     finished = Run(directory)
     if not quiet:
         _report(finished, screen)
     return finished
+
+
+def _tell_sweep(config: Config, directory: RunDirectory) -> None:
+    """Tell a W&B sweep whose agent has asked for a finished run what it had come to."""
+    from embedexp.training import tracking
+
+    if config.tracking.name == "none" or not tracking.of_sweep():
+        return
+    from embedexp.evaluation import ScoreFile
+
+    from .evaluate import summary
+
+    tracker = tracking.start(config, directory.path)
+    tracker.summary(summary(ScoreFile(directory.evaluation).read("after")))
+    tracker.close()
 
 
 def _execute(config: Config, directory: RunDirectory, screen: Screen) -> None:
@@ -91,7 +111,14 @@ def _execute(config: Config, directory: RunDirectory, screen: Screen) -> None:
         if cause is not error:
             raise cause from error
         raise
+    _leave_card(directory)
     directory.finish()
+
+
+def _leave_card(directory: RunDirectory) -> None:
+    from . import card
+
+    card.leave(directory)
 
 
 def _follow(config: Config, world: World) -> Run:
@@ -109,23 +136,28 @@ def _follow(config: Config, world: World) -> Run:
 
 
 def _report(run: Run, screen: Screen) -> None:
-    """Scores, and where everything is."""
-    from embedexp.evaluation import ScoreFile, table
+    """Scores, what analyses found, and where everything is."""
+    from embedexp.evaluation import ScoreFile, analysis, table
 
     scores = ScoreFile(run.directory.evaluation)
     before, after = scores.read("before"), scores.read("after")
     if after:
         screen.say()
         screen.show(table(before, after))
+    for report in analysis.read(run.directory.analysis):
+        screen.say()
+        screen.show(analysis.table(report))
+        screen.say(f"figures  {run.directory.analysis / report.name}.json, and .png")
     screen.say()
     screen.say(f"run      {run.path}")
     if run.directory.model.is_dir():
         screen.say(f"model    {run.directory.model}  (SentenceTransformer loads it)")
-    elif "evaluation" in run.config.stage.uses and run.config.stage.name != "evaluate":
+    elif "evaluation" in run.config.stage.uses and run.config.stage.name not in NO_MODEL:
         screen.say("model    deleted; rerun=true makes it again")
     plot = run.path / "plot.png"
     if plot.is_file():
         screen.say(f"plot     {plot}")
     if "evaluation" in run.config.stage.uses:
         screen.say(f"next     python -m embedexp results {run.path}")
-        screen.say(f"         python -m embedexp diff {run.path} routing=mote")
+        if run.config.stage.name != "analyse":
+            screen.say(f"         python -m embedexp diff {run.path} routing=mote")

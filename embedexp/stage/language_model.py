@@ -20,7 +20,7 @@ from embedexp.training.fit import train
 from embedexp.training.language_batches import Steps, block_batch
 from embedexp.training.language_model import LanguageObjective
 
-from . import building, pictures
+from . import building, pictures, pruning
 from .contrastive import device, from_shards
 from .evaluate import after, before
 
@@ -92,7 +92,13 @@ def run(
                 recorder=directory,
                 stop=stop,
                 screen=screen.training(config.training.steps),
-                track=tracker,
+                track=pruning.watched(
+                    config,
+                    directory,
+                    stop,
+                    tracker,
+                    pruning.scoring(config, objective.embedder, corpus.heldout),
+                ),
                 world=world,
             )
             if world.first:

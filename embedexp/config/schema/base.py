@@ -6,6 +6,9 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
+COUNTED = object()
+"""Says that every value of a key counts."""
+
 
 class Option(BaseModel):
     """One option of a config group: strict, frozen and without defaults (defaults live in conf/).
@@ -25,14 +28,22 @@ class Option(BaseModel):
 
 
 def field(
-    description: str, *, unit: str | None = None, identity: bool = True, **limits: Any
+    description: str,
+    *,
+    unit: str | None = None,
+    identity: bool = True,
+    without: Any = COUNTED,
+    **limits: Any,
 ) -> Any:
     """A required field with its meaning, unit and limits.
 
     `identity=False` keeps the key out of the signature: two runs that differ only there are the
-    same experiment.
+    same experiment. `without` is the value at which the key asks for nothing; at it, the key stays
+    out of the signature, so that a key that comes later leaves the older signatures alone.
     """
     extra: dict[str, Any] = {"identity": identity}
+    if without is not COUNTED:
+        extra["without"] = without
     if unit is not None:
         extra["unit"] = unit
     return Field(description=description, json_schema_extra=extra, **limits)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated
 
+from pydantic import Field
+
+from .analysis import Analysis
 from .backbone import Backbone
 from .base import Option, field
 from .batching import Batching
@@ -21,6 +24,9 @@ from .scale import Scale
 from .stage import Stage
 from .tracking import Tracking
 from .training import Training
+
+Mark = Annotated[str, Field(pattern=r"^(published|code|ours|changed)(; \S.*)?$")]
+"""Where a value comes from, in a word, and what there is to say of it."""
 
 
 class Paths(Option):
@@ -44,6 +50,7 @@ class Experiment(Option):
     optimizer: Optimizer = field("how weights move")
     training: Training = field("how long and how exactly")
     evaluation: Evaluation = field("what is measured")
+    analysis: Analysis = field("what else is asked of a model")
     merge: Merge = field("how models are combined")
     stage: Stage = field("what this run does")
     compute: Compute = field("where it runs")
@@ -57,9 +64,8 @@ class Experiment(Option):
     seed: int = field("initialisation, dropout and data order", ge=0)
     rerun: bool = field("repeat a finished run from the start", identity=False)
     paths: Paths = field("where things are written", identity=False)
-    provenance: dict[str, Literal["published", "code", "ours"]] = field(
-        "dotted key -> where its value comes from", identity=False
-    )
+    provenance: dict[str, Mark] = field("dotted key -> where its value comes from", identity=False)
+    demo: list[str] = field("overrides that stand before yours at scale=demo", identity=False)
 
 
 GROUPS: tuple[str, ...] = (
@@ -74,6 +80,7 @@ GROUPS: tuple[str, ...] = (
     "optimizer",
     "training",
     "evaluation",
+    "analysis",
     "merge",
     "stage",
     "compute",

@@ -7,6 +7,9 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field
 
 from .base import Option, field
+from .generate import GenerateQueriesStage, GenerateStage, TranslateStage
+from .probe import ProbeStage
+from .tokenizer import TokenizerStage
 
 MODEL_GROUPS = ("backbone", "routing", "mask_schedule", "embedding")
 ALWAYS = ("stage", "compute", "tracking", "scale")
@@ -23,6 +26,7 @@ class Contrastive(Option):
         "loss",
         "optimizer",
         "training",
+        "merge",
         "evaluation",
         *ALWAYS,
     )
@@ -36,6 +40,7 @@ LANGUAGE_GROUPS = (
     "loss",
     "optimizer",
     "training",
+    "merge",
     "evaluation",
     *ALWAYS,
 )
@@ -90,6 +95,21 @@ class EvaluateStage(Option):
 
     uses: ClassVar[tuple[str, ...]] = ("evaluation", *ALWAYS)
     name: Literal["evaluate"] = field("option")
+    model: str = field("a run directory, a model directory or a hub name")
+
+
+class ZeroShotStage(Option):
+    """Evaluate the composed model without training it."""
+
+    uses: ClassVar[tuple[str, ...]] = (*MODEL_GROUPS, "evaluation", *ALWAYS)
+    name: Literal["zero_shot"] = field("option")
+
+
+class AnalyseStage(Option):
+    """Analyse a trained model."""
+
+    uses: ClassVar[tuple[str, ...]] = ("analysis", "evaluation", *ALWAYS)
+    name: Literal["analyse"] = field("option")
     model: str = field("a run directory, a model directory or a hub name")
 
 
@@ -202,7 +222,14 @@ Stage = Annotated[
     | SFTStage
     | MergeStage
     | EvaluateStage
+    | AnalyseStage
     | MineStage
-    | FilterStage,
+    | FilterStage
+    | ZeroShotStage
+    | ProbeStage
+    | GenerateStage
+    | GenerateQueriesStage
+    | TranslateStage
+    | TokenizerStage,
     Field(discriminator="name"),
 ]

@@ -51,8 +51,11 @@ def test_every_option_composes_and_fits_the_schema(group: str, name: str) -> Non
     raw = compose_raw([f"{group}={name}"])
     OmegaConf.set_struct(raw, False)
     plain: Any = _filled(OmegaConf.to_container(raw, resolve=True))
-    if name == "uniform" and group == "merge":
-        plain["merge"]["inputs"] = ["a", "b"]
+    if group == "merge":  # not all of its open values are texts
+        count = 1 if name == "expert_average" else 2
+        values = {"inputs": ["a", "b"][:count], "weights": [1.0, 2.0]}
+        values |= {"experts": {"clustering": "a"}}
+        plain["merge"] |= {k: v for k, v in values.items() if plain["merge"].get(k) == "given"}
     config = Config.model_validate(scale.apply(plain))
     assert getattr(config, group).name == name
 
@@ -72,7 +75,15 @@ def test_every_group_has_a_default_and_a_folder() -> None:
     ours = [group for group in chosen if not group.startswith("override hydra/")]
     assert ours == list(GROUPS)
     folders = {path.name for path in conf_dir().iterdir() if path.is_dir()}
-    assert set(GROUPS) == folders - {"columns", "hydra", "paper", "prompts"}
+    assert set(GROUPS) == folders - {
+        "columns",
+        "hydra",
+        "instructions",
+        "paper",
+        "probes",
+        "prompts",
+        "protocol",
+    }
 
 
 # A paper's files give values to keys that are explained elsewhere; they say where each comes from.

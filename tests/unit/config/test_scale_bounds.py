@@ -9,8 +9,10 @@ from embedexp.config.tree import dotted_keys
 def test_every_size_is_within_its_bound() -> None:
     steps = ["scale=demo", "training.steps=1000", "optimizer.warmup_steps=100"]
     checked = set()
-    for stage in ([], ["stage=mlm"], ["stage=sft"]):
-        values = compose([*steps, *stage]).to_dict()
+    stages = [[], ["stage=mlm"], ["stage=sft"], ["stage=probe"]]
+    for stage in [*stages, ["stage=translate", "stage.generators.main.model=m"]]:
+        trains = not stage or stage[0] not in ("stage=probe", "stage=translate")
+        values = compose([*(steps if trains else steps[:1]), *stage]).to_dict()
         for dotted, bound in scale.BOUNDS.items():
             group, key = dotted.split(".")
             if values[group].get(key) is not None:

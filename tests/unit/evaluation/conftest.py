@@ -96,4 +96,10 @@ def option() -> BuiltinEvaluation:
         max_queries=50,
         max_documents=100,
         max_examples=100,
+        prompts={},
+        query_tokens=None,
+        document_tokens=None,
+        precision=None,
+        width=None,
+        batch_tokens=8192,
     )

@@ -8,6 +8,7 @@ from mteb import TaskMetadata
 from mteb.types import PromptType
 
 from embedexp.evaluation.encoder import Encoder
+from embedexp.evaluation.subject import Subject
 
 if TYPE_CHECKING:
     from .conftest import Words
@@ -49,19 +50,19 @@ def encode(encoder: Encoder, texts: list[str], kind: str, side: Any = None, name
 def test_task_type_and_side_give_the_instruction(
     embedder: Words, kind: str, side: PromptType | None, instruction: str
 ) -> None:
-    encode(Encoder(embedder, revision="r"), ["a", "b", "c"], kind, side)
+    encode(Encoder(Subject(embedder), revision="r"), ["a", "b", "c"], kind, side)
     assert [task for task, _ in embedder.calls] == [instruction]
 
 
 def test_a_named_task_keeps_the_instruction_that_it_was_trained_with(embedder: Words) -> None:
-    encoder = Encoder(embedder, revision="r", training_tasks={"Heldout: x": "clustering"})
+    encoder = Encoder(Subject(embedder), revision="r", training_tasks={"Heldout: x": "clustering"})
     encode(encoder, ["a", "b", "c"], "Retrieval", PromptType.query, "Heldout: x")
     encode(encoder, ["a", "b", "c"], "Retrieval", PromptType.query)
     assert [task for task, _ in embedder.calls] == ["clustering", "search_query"]
 
 
 def test_texts_are_encoded_once_per_instruction_and_come_back_in_order(embedder: Words) -> None:
-    encoder = Encoder(embedder, revision="r")
+    encoder = Encoder(Subject(embedder), revision="r")
     first = encode(encoder, ["a", "b", "a", "c"], "STS")
     second = encode(encoder, ["d", "c", "b", "a"], "Classification")
     assert embedder.calls == [("classification", ["a", "b", "c"]), ("classification", ["d"])]
@@ -72,7 +73,9 @@ def test_texts_are_encoded_once_per_instruction_and_come_back_in_order(embedder:
 
 
 def test_instructions_that_do_the_same_share_their_vectors(embedder: Words) -> None:
-    encoder = Encoder(embedder, revision="r", treatment=lambda task: task == "search_query")
+    subject = Subject(embedder)
+    subject.treatment = lambda task, prompt: task == "search_query"
+    encoder = Encoder(subject, revision="r")
     encode(encoder, ["a", "b", "c"], "STS")
     encode(encoder, ["a", "b", "c"], "Clustering")
     encode(encoder, ["a", "b", "c"], "Retrieval", PromptType.document)
@@ -83,7 +86,7 @@ def test_instructions_that_do_the_same_share_their_vectors(embedder: Words) -> N
 def test_mteb_sees_the_revision_and_takes_it_for_an_encoder(embedder: Words) -> None:
     from mteb import EncoderProtocol, SearchProtocol
 
-    encoder = Encoder(embedder, revision="0123abcd")
+    encoder = Encoder(Subject(embedder), revision="0123abcd")
     assert isinstance(encoder, EncoderProtocol)
     assert not isinstance(encoder, SearchProtocol)
     assert encoder.mteb_model_meta.revision == "0123abcd"

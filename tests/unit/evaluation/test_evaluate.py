@@ -20,12 +20,12 @@ from embedexp.config.tasks import INSTRUCTIONS
 from embedexp.data.dataset import Dataset
 from embedexp.embedding import Embedder, build_embedder
 from embedexp.evaluation import Score, ScoreFile, evaluate
-from embedexp.evaluation.settings import treatment
+from embedexp.evaluation.subject import Subject
 
 from .conftest import Words
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Hashable, Sequence
 
     from numpy.typing import NDArray
 
@@ -197,12 +197,15 @@ def test_settings_of_the_measurement_are_recorded(
 
 
 def test_vectors_are_shared_between_instructions_only_where_they_do_the_same() -> None:
-    plain = treatment(tiny())
+    def treatment(*overrides: str) -> Callable[[str], Hashable]:
+        return partial(Subject(tiny(*overrides)).treatment, prompt=None)
+
+    plain = treatment()
     assert plain("classification") == plain("clustering") == plain("search_document")
     assert plain("search_query") != plain("search_document")  # cut to another length
-    prompted = treatment(tiny("embedding.prompts.clustering='cluster: '"))
+    prompted = treatment("embedding.prompts.clustering='cluster: '")
     assert prompted("clustering") != prompted("classification") == prompted("search_document")
-    routed = treatment(tiny("routing=mote"))
+    routed = treatment("routing=mote")
     assert len({routed(task) for task in INSTRUCTIONS}) == 4
 
 
