@@ -8,20 +8,37 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
     from embedexp.config.schema.backbone import Backbone
+    from embedexp.config.schema.routing import Routing
 
-__all__ = ["load", "load_tokenizer"]
+__all__ = ["experts_in", "load", "load_tokenizer"]
+
+
+def experts_in(option: Backbone) -> Routing | None:
+    """The routing that the source of pretrained weights has; None where it is dense.
+
+    Raises:
+        UserError: there is no such source, or its configuration is of an unsupported kind.
+    """
+    from .weights import experts_in as implementation
+
+    return implementation(option)
 
 
 def load(
-    option: Backbone, device: str = "cpu"
+    option: Backbone,
+    device: str = "cpu",
+    route: Callable[[PreTrainedModel], PreTrainedModel] | None = None,
 ) -> tuple[PreTrainedModel, PreTrainedTokenizerBase | None]:
     """The model that a backbone option describes, without head or pooler, and its tokenizer.
 
     On `device="meta"` the model is built from `architecture` alone, without weights, downloads or
-    a tokenizer (None).
+    a tokenizer (None). `route` makes experts of the model's MLPs, in place; where the source has
+    experts already (`experts_in`), theirs are the weights.
 
     Raises:
         UserError: no such source, no hub, wrong checksum, unsupported family, or an architecture
@@ -29,7 +46,7 @@ def load(
     """
     from .loading import load as implementation
 
-    return implementation(option, device)
+    return implementation(option, device, route)
 
 
 def load_tokenizer(option: Backbone) -> PreTrainedTokenizerBase:

@@ -20,7 +20,8 @@ from embedexp.config.errors import UserError
 from .families import deepseek, family_of
 from .loading import DTYPES
 from .quiet import quiet
-from .source import resolve
+from .source import is_own, resolve
+from .weights import HEAD
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 
     from embedexp.config.schema.backbone import Backbone
 
-FILE = "head.safetensors"
+FILE = HEAD
 """Where a head lies in a model folder, beside the weights of the model."""
 
 log = logging.getLogger(__name__)
@@ -81,7 +82,7 @@ def load(option: Backbone, model: PreTrainedModel) -> LanguageHead:
         return head
     if (folder / FILE).is_file():
         read(head, folder / FILE)
-    elif not copy_pretrained(head, option, model, folder):
+    elif is_own(folder) or not copy_pretrained(head, option, model, folder):
         log.info("%s has no language-model head: a new one is trained", option.source)
         return head
     return head.requires_grad_(option.lora is None)

@@ -12,7 +12,7 @@ from transformers.initialization import no_init_weights
 
 from embedexp.config.errors import UserError
 
-from . import attention, lora, native_deepseek
+from . import attention, lora, native_deepseek, weights
 from .families import Family, deepseek, family_of
 from .positions import convert, native
 from .quiet import quiet
@@ -20,7 +20,7 @@ from .source import CONFIG, resolve
 from .tokenizers import load_tokenizer
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from pathlib import Path
 
     from torch import nn
@@ -30,17 +30,25 @@ if TYPE_CHECKING:
 
 native_deepseek.register()
 
+if TYPE_CHECKING:
+    Route = Callable[[PreTrainedModel], PreTrainedModel]
+
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 
 
 def load(
-    option: Backbone, device: str = "cpu"
+    option: Backbone, device: str = "cpu", route: Route | None = None
 ) -> tuple[PreTrainedModel, PreTrainedTokenizerBase | None]:
     """See `embedexp.backbone.load`."""
     if device == "meta":
         with torch.device("meta"):
-            return build(option), None
-    model = build(option) if option.weights == "random" else pretrained(option)
+            model = build(option)
+        return (model if route is None else route(model)), None
+    if option.weights == "random":
+        model = build(option)
+        model = model if route is None else route(model)
+    else:
+        model = pretrained(option, route)
     if option.lora is not None:
         lora.attach(option.lora, model, family_of(native(option)))
     return model.to(device), load_tokenizer(option)
@@ -68,13 +76,35 @@ def build(option: Backbone) -> PreTrainedModel:
     return ready(model, family)
 
 
-def pretrained(option: Backbone) -> PreTrainedModel:
+def pretrained(option: Backbone, route: Route | None = None) -> PreTrainedModel:
     """The source's model with its weights, from safetensors only, positions converted if asked for.
+
+    `route` makes experts of the dense model's MLPs. Where the source has experts already, it does
+    so before weights are read, so that they are the source's.
 
     Raises:
         UserError: the source's configuration contradicts `architecture`, or lacks weights.
     """
     folder = resolve(option)
+    stated = weights.architecture_in(folder)
+    if stated is not None:
+        agree(native(option), stated, folder)
+        model = skeleton(option)
+        experts = weights.experts_of(folder) is not None
+        if route is not None and experts:
+            model = route(model)
+        model = weights.fill(model, weights.state_in(folder), folder)
+        return model if route is None or experts else route(model)
+    model = of_transformers(option, folder)
+    return model if route is None else route(model)
+
+
+def of_transformers(option: Backbone, folder: Path) -> PreTrainedModel:
+    """The model in a folder that transformers reads, positions converted if asked for.
+
+    Raises:
+        UserError: its configuration contradicts `architecture`, or it lacks weights.
+    """
     theirs = json.loads((folder / CONFIG).read_text(encoding="utf-8"))
     architecture = native(option)
     if theirs.get("model_type") == architecture["model_type"]:

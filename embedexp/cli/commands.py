@@ -98,6 +98,30 @@ def _cancel(arguments: Sequence[str]) -> int:
     return cancel(arguments)
 
 
+def _cell(arguments: Sequence[str]) -> int:
+    from .search import cell
+
+    return cell(arguments)
+
+
+def _sweep(arguments: Sequence[str]) -> int:
+    from .sweeps import sweep
+
+    return sweep(arguments)
+
+
+def _table(arguments: Sequence[str]) -> int:
+    from .sweeps import show_table
+
+    return show_table(arguments)
+
+
+def _report(arguments: Sequence[str]) -> int:
+    from .report import report
+
+    return report(arguments)
+
+
 def _show(arguments: Sequence[str]) -> int:
     from embedexp.config.show import show
 
@@ -127,6 +151,7 @@ def _show(arguments: Sequence[str]) -> int:
 
 
 def _diff(arguments: Sequence[str]) -> int:
+    from embedexp.config.compose import paper_overrides
     from embedexp.config.show import diff
 
     parser = run_parser("diff")
@@ -134,8 +159,11 @@ def _diff(arguments: Sequence[str]) -> int:
     parser.add_argument("a")
     parser.add_argument("b", nargs="?")
     given = parser.parse_intermixed_args(list(arguments))
-    # One experiment alone is compared with the defaults.
-    pair = ("", given.a) if given.b is None else (given.a, given.b)
+    # One experiment alone is compared with its paper's file, or else with the defaults.
+    pair = (given.a, given.b)
+    if given.b is None:
+        typed = shlex.split(given.a, posix=False) if "=" in given.a else []
+        pair = (" ".join(paper_overrides(typed, given.config_dir)), given.a)
     first, second = (experiment(text, given.runs, given.config_dir) for text in pair)
     print(diff(first, second))
     return OK
@@ -179,6 +207,12 @@ def _results(arguments: Sequence[str]) -> int:
     return OK
 
 
+def _compare(arguments: Sequence[str]) -> int:
+    from .compare import compare
+
+    return compare(arguments)
+
+
 def _consolidate(arguments: Sequence[str]) -> int:
     from embedexp.runs.registry import resolve
 
@@ -198,7 +232,26 @@ def _consolidate(arguments: Sequence[str]) -> int:
     return OK
 
 
+def _export(arguments: Sequence[str]) -> int:
+    from .hand_over import export
+
+    return export(arguments)
+
+
+def _encode(arguments: Sequence[str]) -> int:
+    from .encode import encode
+
+    return encode(arguments)
+
+
+def _doctor(arguments: Sequence[str]) -> int:
+    from .doctor import doctor
+
+    return doctor(arguments)
+
+
 def _print_results(run: object) -> None:
+    from embedexp.evaluation import analysis
     from embedexp.evaluation.scores import ScoreFile
     from embedexp.evaluation.table import table
     from embedexp.runs import Run
@@ -207,13 +260,16 @@ def _print_results(run: object) -> None:
 
     assert isinstance(run, Run)
     out = console()
+    analyses = analysis.read(run.directory.analysis)
     file = ScoreFile(run.directory.evaluation)
-    before, after = file.read("before"), file.read("after")
-    if before or after:
-        out.print(table(before, after))
-    else:
+    before, after, failed = file.read("before"), file.read("after"), file.failed("after")
+    if before or after or failed:
+        out.print(table(before, after, failed))
+    elif not analyses:
         shown = run.status.shown
         out.print(markup(f"{run.path} has no scores; it is {shown}"), soft_wrap=True)
+    for report in analyses:
+        out.print(analysis.table(report))
     out.print(markup(f"run    {run.path}"), soft_wrap=True)
     if run.model.is_dir():
         out.print(markup(f"model  {run.model}"), soft_wrap=True)
@@ -255,7 +311,17 @@ _RUN = (
     "--runs FOLDER looks there instead of in the default folder."
 )
 
-_MANY = _RUN + "\nMULTIRUN is the id of a multirun: all its cells. FOLDER: all runs in it."
+_MANY = (
+    _RUN
+    + "\nMULTIRUN is the id of a multirun, or the sweep file that it was launched for: all its\n"
+    "cells. FOLDER: all runs in it."
+)
+
+_SWEEP = (
+    "FILE is a sweep file, such as sweeps/nomic_embed_v2/table7_expert_placement.yaml.\n"
+    "OVERRIDES hold for all its cells (scale=demo), STAGE:key=value for one stage of each.\n"
+    "--only LABEL: only cells with this label; several for several. --seeds 0,1: these seeds.\n"
+)
 
 COMMANDS: dict[str, Command] = {
     "show": Command(
@@ -270,7 +336,40 @@ COMMANDS: dict[str, Command] = {
         "how two experiments differ",
         _diff,
         "A and B: a RUN, a config.yaml, or overrides in quotes ('routing=moe seed=1').\n"
-        "Without A: how B differs from the defaults.\n" + _RUN,
+        "Without A: how B differs from the paper whose +paper=NAME/STAGE it chooses, or else from\n"
+        "the defaults.\n" + _RUN,
+    ),
+    "sweep": Command(
+        "FILE [OVERRIDES] [--plan] [--only LABEL]... [--seeds N,N] [--wandb [--to FILE]]",
+        "run what is missing of a table's cells, then print the table",
+        _sweep,
+        _SWEEP
+        + "--plan says what would be run and runs nothing. hydra.launcher.processes=2 runs two\n"
+        "at a time, hydra/launcher=slurm submits; a cell's stages become jobs that wait for each\n"
+        "other. Finished cells are never run again; one that fails stops only what reads it.\n"
+        "A file with mode: search is searched: hydra.sweeper.trials=50 and the other settings of\n"
+        "hydra/sweeper=optuna. --wandb writes the sweep for W&B's agents, and runs nothing.",
+    ),
+    "cell": Command(
+        "FILE AXIS=LABEL... [seed=N] [OVERRIDES]",
+        "run one cell of a sweep in this process, as W&B's agents do",
+        _cell,
+        _SWEEP + "Of a search: KEY=VALUE for each key of the space.",
+    ),
+    "table": Command(
+        "FILE [OVERRIDES] [--format FORMAT] [--to FILE] [--only LABEL]... [--seeds N,N]",
+        "the table of a sweep file, from the runs that have finished",
+        _table,
+        _SWEEP
+        + "FORMAT: terminal, markdown, csv, latex, html; by default what FILE's suffix says.",
+    ),
+    "report": Command(
+        "FILE [OVERRIDES] [--to PAGE.html] [--wandb [--to FILE]] [--only LABEL]... [--seeds N,N]",
+        "a page about a sweep: table, verdicts, curves, what differs, links to its runs",
+        _report,
+        _SWEEP
+        + "The page is one file that needs no network; by default FILE's name with .html, here.\n"
+        "--wandb saves the same as a draft on W&B, or writes its specification --to a JSON file.",
     ),
     "status": Command(
         "[RUN | MULTIRUN | FOLDER]...",
@@ -290,7 +389,7 @@ COMMANDS: dict[str, Command] = {
         _retry,
         "By the launcher and with the settings of before, but for those given.\n"
         "REASON: failed, timeout, killed, out-of-memory, nan, error, cancelled, interrupted,\n"
-        "preempted; several with commas. Without it: all but cancelled ones.\n" + _MANY,
+        "preempted, skipped; several with commas. Without it: all but cancelled ones.\n" + _MANY,
     ),
     "cancel": Command(
         "(RUN | MULTIRUN | FOLDER)... [--yes]",
@@ -309,5 +408,40 @@ COMMANDS: dict[str, Command] = {
         "to FOLDER, by default RUN/model-step-N. The run itself is left alone.\n" + _RUN,
     ),
     "results": Command("RUN", "a run's scores before and after training", _results, _RUN),
+    "compare": Command(
+        "RUN RUN... [--different] [--json FILE]",
+        "finished runs side by side: ranks, means, paired differences",
+        _compare,
+        "Borda votes and means as in mteb; differences from the first run, with intervals and\n"
+        "their unit; means by language family and resource class where there are languages.\n"
+        "Runs measured in different ways are refused, unless --different is given.\n" + _RUN,
+    ),
+    "export": Command(
+        "(RUN | MODEL) --to FOLDER [--format FORMAT] [--dtype TYPE]",
+        "a model in the format that another program reads, with a model card",
+        _export,
+        "FORMAT: sentence_transformers (the default), huggingface, onnx, nomic. What it cannot\n"
+        "express is refused. TYPE: float32, float16, bfloat16; the model's own unless given.\n"
+        "MODEL is a model folder or a name on the hub.\n" + _RUN,
+    ),
+    "encode": Command(
+        "(RUN | MODEL) [FILE | -] --to OUT [OPTION]...",
+        "vectors of many texts, in pieces; the same command again goes on where it stopped",
+        _encode,
+        "FILE: .txt (a text a line), .jsonl, .csv or .parquet with --column NAME; - is stdin.\n"
+        "OUT: a .npy or .parquet file, or a folder of pieces (--format npy | parquet).\n"
+        "--task TASK      search_query, search_document (the default), classification, clustering\n"
+        "--role ROLE      query or document: which length texts are cut to\n"
+        "--width N        dimensions that are kept\n"
+        "--dtype TYPE     float32 (the default) or float16\n"
+        "--shard-size N   texts a piece, 10000 unless given\n"
+        "--device DEVICE  cpu, cuda, ...; by default the first GPU, if there is one\n" + _RUN,
+    ),
+    "doctor": Command(
+        "",
+        "whether this machine has what experiments need",
+        _doctor,
+        "Exit code 1 if something that every run needs is missing.",
+    ),
     "help": Command("[COMMAND]", "this overview, or all about one command", _help),
 }

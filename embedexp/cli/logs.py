@@ -23,7 +23,7 @@ POLL_SECONDS = 0.3
 ASK_SECONDS = 30.0
 # A job that is queued again says "preempted" for as long as SLURM takes to be asked.
 REQUEUE_SECONDS = 10.0
-_ENDED = (State.FINISHED, State.FAILED, State.CANCELLED, INTERRUPTED)
+_ENDED = (State.FINISHED, State.FAILED, State.CANCELLED, State.SKIPPED, INTERRUPTED)
 
 
 @dataclass(frozen=True)

@@ -2,22 +2,30 @@
 
 from __future__ import annotations
 
+from functools import partial
+from typing import TYPE_CHECKING
+
 import torch
 
 from embedexp import backbone, routing
 from embedexp.backbone.families import family_of, lacks
 from embedexp.backbone.positions import native
 from embedexp.config.errors import UserError
+from embedexp.config.trained import mismatch
 
 from .embedder import Embedder
 from .model_config import ModelConfig, ModelOptions
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 
 def build_embedder(config: ModelOptions, device: str = "cpu") -> Embedder:
     """The model that an experiment starts from, with routing, mask and pooling in place.
 
     Random parts are a function of `config.seed` alone; torch's global generator is left as it
-    was. `device="meta"` builds without weights, downloads or tokenizer, to count parameters.
+    was. A source that has experts already goes on with them. `device="meta"` builds without
+    weights, downloads or tokenizer, to count parameters.
 
     Raises:
         UserError: the options do not fit each other or their source.
@@ -27,9 +35,24 @@ def build_embedder(config: ModelOptions, device: str = "cpu") -> Embedder:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(own.seed)
         # Built on the CPU and then moved, so that random weights do not depend on the device.
-        model, tokenizer = backbone.load(own.backbone, "meta" if device == "meta" else "cpu")
-        routing.apply(own.routing, model)
+        model, tokenizer = load(own, "meta" if device == "meta" else "cpu")
     return Embedder(own, model, tokenizer).to(device)
+
+
+def load(
+    config: ModelConfig, device: str = "cpu"
+) -> tuple[PreTrainedModel, PreTrainedTokenizerBase | None]:
+    """The routed backbone of a model and its tokenizer, with the source's experts if it has some.
+
+    Raises:
+        UserError: the source's experts are others than the routing's, or there is no such source.
+    """
+    if device != "meta" and (has := backbone.experts_in(config.backbone)) is not None:
+        option = config.backbone
+        layers = option.layers or native(option)["num_hidden_layers"]
+        if (found := mismatch(has, config.routing, layers)) is not None:
+            raise UserError(found[0], where=str(option.source), hint=found[1])
+    return backbone.load(config.backbone, device, partial(routing.apply, config.routing))
 
 
 def check(config: ModelConfig) -> None:

@@ -19,7 +19,7 @@ from . import pooling
 from .output import Embeddings
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
     import numpy as np
@@ -168,12 +168,14 @@ class Embedder(nn.Module):
         width: int | None = None,
         batch_tokens: int = 8192,
         progress: bool = False,
+        on_batch: Callable[[int], None] | None = None,
     ) -> NDArray[np.float32]:
         """Vectors of texts, `[n, width]` float32, in their order, independent of each other.
 
         `task` is an instruction task: it chooses the prompt and, in task-routed models, the
         expert. `role` chooses which of the two lengths texts are cut to, by default the query's
-        for `search_query` and the document's for the rest. `width` truncates further.
+        for `search_query` and the document's for the rest. `width` truncates further. `on_batch`
+        is told how many more texts are done.
 
         Raises:
             UserError: unknown task or role, or more dimensions than there are.
@@ -188,6 +190,7 @@ class Embedder(nn.Module):
             width=width,
             batch_tokens=batch_tokens,
             progress=progress,
+            on_batch=on_batch,
         )
 
     def save(self, directory: str | Path) -> None:

@@ -16,7 +16,7 @@ from embedexp.data import prompted
 from .embedder import Role
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
@@ -32,6 +32,7 @@ def encode(
     width: int | None,
     batch_tokens: int,
     progress: bool,
+    on_batch: Callable[[int], None] | None = None,
 ) -> NDArray[np.float32]:
     """See `Embedder.encode`."""
     known("task", task, INSTRUCTIONS)
@@ -65,6 +66,8 @@ def encode(
                         found = normalize(found, dim=-1)
                 vectors[index] = found.cpu().numpy()
                 advance.update(len(index))
+                if on_batch is not None:
+                    on_batch(len(index))
     finally:
         embedder.train(training)
     return vectors

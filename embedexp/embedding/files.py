@@ -6,6 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any, Literal
 
 from embedexp.backbone.families import family_of
+from embedexp.config.trained import OURS as OURS
 from embedexp.data.prompted import sides
 
 if TYPE_CHECKING:
@@ -16,7 +17,6 @@ if TYPE_CHECKING:
     from .embedder import Embedder
     from .model_config import ModelConfig
 
-OURS = "embedexp.json"
 MODULES = "modules.json"
 SETTINGS = "config_sentence_transformers.json"
 LENGTHS = "sentence_bert_config.json"
@@ -37,6 +37,20 @@ POOLING_FLAGS: dict[Pooling, str] = {
     "weighted_mean": "pooling_mode_weightedmean_tokens",
 }
 
+MTEB_TYPES: dict[str, tuple[str, ...]] = {
+    "classification": (
+        "BitextMining",
+        "Classification",
+        "MultilabelClassification",
+        "PairClassification",
+        "Regression",
+        "STS",
+        "Summarization",
+    ),
+    "clustering": ("Clustering",),
+}
+"""mteb's types of tasks whose texts are no queries and documents, by our instruction task."""
+
 
 def write_json(path: Path, content: Any) -> None:
     """Write JSON for people to read."""
@@ -50,11 +64,15 @@ def read_json(path: Path) -> Any:
 
 
 def prompts(config: ModelConfig) -> dict[str, str]:
-    """Prompts by instruction task, and by the two names that sentence-transformers itself uses."""
+    """Prompts by instruction task, and by the names that sentence-transformers and mteb use."""
     own: dict[str, str] = config.embedding.prompts.model_dump()
     if is_plain(config.embedding):
         own = {task: sides(prompt)[0] for task, prompt in own.items()}
-    return {**own, "query": own["search_query"], "document": own["search_document"]}
+    named = {**own, "query": own["search_query"], "document": own["search_document"]}
+    if len({own["search_document"], own["classification"], own["clustering"]}) > 1:
+        # By these names mteb asks for them; elsewhere it would take the default prompt.
+        named |= {kind: own[task] for task, kinds in MTEB_TYPES.items() for kind in kinds}
+    return named
 
 
 def is_plain(option: Embedding) -> bool:

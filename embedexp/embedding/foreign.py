@@ -5,13 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from embedexp.backbone import nomic_layout
 from embedexp.backbone.families import Family, family_of
 from embedexp.backbone.source import complete, looks_local, resolve
 from embedexp.config.errors import UserError
 from embedexp.config.schema.backbone import Backbone
 from embedexp.config.schema.embedding import Cls, Embedding, LastToken, Mean, Prompts, WeightedMean
 from embedexp.config.schema.mask_schedule import Bidirectional, Causal
-from embedexp.config.schema.routing import Dense
+from embedexp.config.schema.routing import Dense, MoE
 
 from . import files
 from .model_config import ModelConfig
@@ -61,11 +62,15 @@ def describe(folder: Path) -> ModelConfig:
         UserError: its family, its pooling or one of its modules is not supported.
     """
     raw = files.read_json(folder / "config.json")
+    routing = None
+    if nomic_layout.is_published(raw):
+        routing = nomic_layout.routing(raw)
+        raw = nomic_layout.architecture(raw)
     family = family_of(raw)
     mask = Causal(name="causal") if family.causal else Bidirectional(name="bidirectional")
     return ModelConfig(
         backbone=backbone(str(folder), raw, family),
-        routing=Dense(name="dense"),
+        routing=Dense(name="dense") if routing is None else MoE.model_validate(routing),
         mask_schedule=mask,
         embedding=embedding(folder, raw, family),
         seed=0,
@@ -112,19 +117,23 @@ def embedding(folder: Path, raw: Mapping[str, Any], family: Family) -> Embedding
     default: files.Pooling = "last_token" if family.causal else "mean"
     paths = [entry["path"] for entry, kind in zip(modules, kinds, strict=True) if kind == "Pooling"]
     tokens = longest(folder, raw, family)
-    saved = files.read_json(folder / files.SETTINGS).get("prompts") or {}
-    query = saved.get("search_query", saved.get("query")) or ""
-    document = saved.get("search_document", saved.get("document", saved.get("passage"))) or ""
+    sides = files.read_json(folder / files.LENGTHS)
+    stated = files.read_json(folder / files.SETTINGS)
+    saved = stated.get("prompts") or {}
+    # What sentence-transformers puts before a text that it is told nothing of.
+    usual = saved.get(stated.get("default_prompt_name")) or ""
+    query = saved.get("search_query", saved.get("query", usual)) or ""
+    document = saved.get("search_document", saved.get("document", saved.get("passage", usual)))
     common: dict[str, Any] = {
         "normalize": "Normalize" in kinds or not kinds,
         "width": None,
-        "query_tokens": tokens,
-        "document_tokens": tokens,
+        "query_tokens": min(sides.get("query_length") or tokens, tokens),
+        "document_tokens": min(sides.get("document_length") or tokens, tokens),
         "prompts": Prompts(
             search_query=query,
-            search_document=document,
-            classification=saved.get("classification") or "",
-            clustering=saved.get("clustering") or "",
+            search_document=document or "",
+            classification=saved.get("classification", usual) or "",
+            clustering=saved.get("clustering", usual) or "",
         ),
     }
     name = pooling(folder / paths[0] / "config.json") if paths else default

@@ -6,11 +6,9 @@ from typing import TYPE_CHECKING
 
 from pydantic import ValidationError
 
-from embedexp import backbone, routing
-from embedexp.backbone.loading import skeleton
 from embedexp.config.errors import UserError
 
-from . import files
+from . import building, files
 from .embedder import Embedder
 from .foreign import describe, locate
 from .model_config import ModelConfig
@@ -35,8 +33,7 @@ def load(path: str | Path, device: str = "cpu") -> Embedder:
     if (folder / files.OURS).is_file():
         return load_own(folder).to(device)
     config = describe(folder)
-    model, tokenizer = backbone.load(config.backbone)
-    return Embedder(config, model, tokenizer).to(device)
+    return Embedder(config, *building.load(config)).to(device)
 
 
 def load_own(folder: Path) -> Embedder:
@@ -46,22 +43,7 @@ def load_own(folder: Path) -> Embedder:
         UserError: it was written by an incompatible version, or its weights do not fit.
     """
     config = read_config(folder)
-    if (folder / "config.json").is_file():
-        model, tokenizer = backbone.load(config.backbone)
-        return Embedder(config, model, tokenizer)
-
-    from safetensors.torch import load_file
-
-    model = routing.apply(config.routing, skeleton(config.backbone))
-    try:
-        model.load_state_dict(load_file(folder / files.WEIGHTS))
-    except (OSError, RuntimeError) as error:
-        raise UserError(
-            f"the weights do not fit the model: {str(error).splitlines()[-1].strip()[:120]}",
-            where=str(folder / files.WEIGHTS),
-            hint="save the model again, or copy the whole folder",
-        ) from None
-    return Embedder(config, model.eval(), backbone.load_tokenizer(config.backbone))
+    return Embedder(config, *building.load(config))
 
 
 def read_config(folder: Path) -> ModelConfig:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import uuid
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,6 +17,8 @@ from embedexp.config.errors import UserError
 from . import files
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from .embedder import Embedder
     from .model_config import ModelConfig
 
@@ -34,6 +37,17 @@ def save(embedder: Embedder, directory: str | Path) -> None:
     Raises:
         UserError: the folder exists and holds something else than such a model.
     """
+    with staged(directory) as folder:
+        write(embedder, folder)
+
+
+@contextmanager
+def staged(directory: str | Path) -> Iterator[Path]:
+    """A folder to write a model into, which becomes `directory` if nothing goes wrong.
+
+    Raises:
+        UserError: the folder exists and holds something else than such a model.
+    """
     target = Path(directory).expanduser().absolute()
     if target.exists() and not replaceable(target):
         raise UserError(
@@ -45,7 +59,7 @@ def save(embedder: Embedder, directory: str | Path) -> None:
     staging = target.with_name(f".{target.name}.{token}.new")
     staging.mkdir()
     try:
-        write(embedder, staging)
+        yield staging
         if target.exists():
             old = target.with_name(f".{target.name}.{token}.old")
             target.rename(old)
@@ -64,27 +78,40 @@ def replaceable(folder: Path) -> bool:
 
 def is_plain(embedder: Embedder) -> bool:
     """Whether sentence-transformers' own modules compute the same as the embedder."""
+    return obstacle(embedder) is None and files.is_plain(embedder.config.embedding)
+
+
+def obstacle(embedder: Embedder) -> str | None:
+    """The first thing that keeps transformers' own classes from being the model; None if none."""
     family = family_of({"model_type": embedder.model.config.model_type})
     native = "causal" if family.causal else "bidirectional"
     config, schedule = embedder.config, embedder.schedule
-    return (
-        family.plain
-        and read_back(embedder.text_tokenizer, family.model_type)
-        and config.routing.name == "dense"
-        and schedule.mask(schedule.final) == native
-        and files.is_plain(config.embedding)
-    )
+    if config.routing.name != "dense":
+        return f"it has experts (routing={config.routing.name})"
+    if (mask := schedule.mask(schedule.final)) != native:
+        ends = mask if isinstance(mask, str) else "partly open"
+        return f"its mask is {ends} (mask_schedule={config.mask_schedule.name}), not {native}"
+    if not family.plain:
+        return f"transformers has no model of its own for {family.model_type}"
+    if not read_back(embedder.text_tokenizer, family.model_type):
+        return f"transformers takes another tokenizer for every {family.model_type}"
+    return None
 
 
 def write(embedder: Embedder, folder: Path) -> None:
     """Write all files of a model into an existing folder."""
     plain = is_plain(embedder)
+    with merged(embedder.model):
+        write_weights(embedder, folder, plain=plain)
+    write_description(embedder, folder, plain=plain)
+
+
+def write_description(embedder: Embedder, folder: Path, *, plain: bool) -> None:
+    """Write what is in a model's folder beside the files of `write_weights`."""
     if embedder.tokenizer is None:
         raise RuntimeError("an embedder on the meta device cannot be saved")
     with quiet():
         embedder.tokenizer.save_pretrained(folder)
-    with merged(embedder.model):
-        write_weights(embedder, folder, plain=plain)
     config = self_contained(embedder)
     content = {"format": FORMAT, "model": config.model_dump(mode="json")}
     files.write_json(folder / files.OURS, content)

@@ -13,8 +13,9 @@ def pool(hidden: Tensor, cu_seqlens: Tensor) -> Tensor:
     arXiv 2202.08904): in a causal model, late tokens have seen more of the text.
     """
     lengths = cu_seqlens.diff()
-    starts = torch.repeat_interleave(cu_seqlens[:-1], lengths)
-    places = torch.arange(1, len(hidden) + 1, device=hidden.device) - starts
-    total = torch.repeat_interleave(lengths * (lengths + 1) / 2, lengths)
+    count = len(hidden)
+    starts = torch.repeat_interleave(cu_seqlens[:-1], lengths, output_size=count)
+    places = torch.arange(1, count + 1, device=hidden.device) - starts
+    total = torch.repeat_interleave(lengths * (lengths + 1) / 2, lengths, output_size=count)
     weighted = hidden * (places / total).to(hidden.dtype)[:, None]
     return torch.segment_reduce(weighted, "sum", lengths=lengths, axis=0, unsafe=True)
