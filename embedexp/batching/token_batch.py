@@ -33,15 +33,18 @@ class TokenBatch:
     @property
     def position_ids(self) -> Tensor:
         """Position of each token in its own sequence, `[t]`, from 0."""
-        lengths = self.lengths
-        starts = torch.repeat_interleave(self.cu_seqlens[:-1], lengths)
-        return torch.arange(self.input_ids.numel(), device=self.input_ids.device) - starts
+        count = self.input_ids.numel()
+        # Told how many there are, torch need not ask a GPU and wait for it.
+        starts = torch.repeat_interleave(self.cu_seqlens[:-1], self.lengths, output_size=count)
+        return torch.arange(count, device=self.input_ids.device) - starts
 
     @property
     def sequence_ids(self) -> Tensor:
         """Which sequence each token belongs to, `[t]`."""
         return torch.repeat_interleave(
-            torch.arange(len(self), device=self.cu_seqlens.device), self.lengths
+            torch.arange(len(self), device=self.cu_seqlens.device),
+            self.lengths,
+            output_size=self.input_ids.numel(),
         )
 
     def select(self, index: Tensor) -> TokenBatch:
@@ -49,8 +52,10 @@ class TokenBatch:
         lengths = self.lengths[index]
         cu_seqlens = torch.zeros(index.numel() + 1, dtype=torch.int64, device=index.device)
         torch.cumsum(lengths, 0, out=cu_seqlens[1:])
-        starts = torch.repeat_interleave(self.cu_seqlens[index] - cu_seqlens[:-1], lengths)
-        tokens = torch.arange(int(cu_seqlens[-1]), device=index.device) + starts
+        count = int(cu_seqlens[-1])
+        shifts = self.cu_seqlens[index] - cu_seqlens[:-1]
+        starts = torch.repeat_interleave(shifts, lengths, output_size=count)
+        tokens = torch.arange(count, device=index.device) + starts
         return TokenBatch(
             self.input_ids[tokens], cu_seqlens, self.task_ids[index], self.roles[index]
         )

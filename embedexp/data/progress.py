@@ -52,6 +52,14 @@ class Progress:
             self._shown = now
             log.info("%s", self.line(now - self._start))
 
+    def skip(self, count: int) -> None:
+        """So many more were done before: they say nothing about the rate."""
+        self.first += count
+        self.done += count
+        if self._bar is not None:
+            self._bar.initial += count
+            self._bar.update(count)
+
     def line(self, seconds: float) -> str:
         """The state in words, `seconds` after the start."""
         rate = (self.done - self.first) / max(seconds, 1e-9)

@@ -27,3 +27,9 @@ def test_the_padded_view_is_right_padded():
     ids, mask = BATCH.padded(pad_token_id=9)
     assert ids.tolist() == [[1, 2, 3], [4, 9, 9], [5, 6, 9]]
     assert mask.tolist() == [[1, 1, 1], [1, 0, 0], [1, 1, 0]]
+
+
+def test_positions_and_sequences_do_not_wait_for_a_device():
+    # On the meta device there is no value to wait for.
+    batch = BATCH.to("meta")
+    assert batch.position_ids.shape == batch.sequence_ids.shape == (6,)
