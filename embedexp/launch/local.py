@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import dataclasses
 import os
-import signal
-import threading
 import time
-from collections import deque
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 from embedexp.config.errors import UserError
 from embedexp.runs import State
 from embedexp.runs.job import Job
 
 from .handing import hand_over
+from .interrupts import sigterm_as_interrupt
+from .order import Order, Standing, Watch
 from .outcome import Outcome
 from .plan import Cell, Plan, plan, plan_frozen
 from .process import CellProcess, thread_variables
@@ -24,7 +22,7 @@ from .snapshot import code_folder
 from .snapshot import variables as code_variables
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from embedexp.runs import RunDirectory
@@ -59,6 +57,21 @@ def launch(
     return [outcomes[position] for position in planned.positions]
 
 
+def launch_plan(planned: Plan, settings: Mapping[str, Any], source: str = "") -> list[Outcome]:
+    """Run what is missing of a plan, and wait for what others run of it.
+
+    `source` is the file that defines it. The outcomes are in the order of its cells.
+
+    Raises:
+        UserError: a setting is wrong; nothing was started.
+        KeyboardInterrupt: stopped by Ctrl-C or SIGTERM, after all cells were.
+    """
+    _require(settings)
+    if planned.cells:
+        planned.record("local", settings, source)
+    return _launch(planned, settings, planned.multirun, follow=True)
+
+
 def launch_frozen(
     runs: Sequence[RunDirectory], labels: Sequence[str], settings: Mapping[str, Any]
 ) -> list[Outcome]:
@@ -84,15 +97,19 @@ def _require(settings: Mapping[str, Any]) -> None:
         raise UserError(f"hydra.launcher.snapshot={snapshot}, but it takes true or false")
 
 
-def _launch(planned: Plan, settings: Mapping[str, Any], multirun: str | None) -> list[Outcome]:
+def _launch(
+    planned: Plan, settings: Mapping[str, Any], multirun: str | None, *, follow: bool = False
+) -> list[Outcome]:
     processes = max(1, min(int(settings["processes"]), len(planned.to_run)))
-    with Screen(planned, processes) as screen, _sigterm_as_interrupt():
+    with Screen(planned, processes) as screen, sigterm_as_interrupt():
         variables: dict[str, str] = {}
         if planned.to_run:
             code = code_folder(planned.runs_folder, frozen=settings["snapshot"])
             variables = code_variables(code)
         job = Job("local", id=str(os.getpid()), multirun=multirun, settings=dict(settings))
         outcomes = _run_all(planned.cells, processes, variables, job, screen)
+        if follow:
+            outcomes |= _follow(planned.cells, screen)
     found = [outcomes[cell] for cell in planned.cells]
     screen.final(found)
     return found
@@ -102,22 +119,32 @@ def _run_all(
     cells: Sequence[Cell], processes: int, variables: Mapping[str, str], job: Job, screen: Screen
 ) -> dict[Cell, Outcome]:
     outcomes = {cell: Outcome.unstarted(cell) for cell in cells}
-    waiting: deque[Cell] = deque()
+    order, ended = Order(cells), dict[Cell, Outcome]()
+    waiting: list[Cell] = []
     for cell in cells:
         if cell.todo == "run":
             problem = hand_over(cell.run, dataclasses.replace(job, log=str(cell.run.log_file)))
             if problem is None:
                 waiting.append(cell)
             else:
-                outcomes[cell] = Outcome(cell, "failed", problem)
+                outcomes[cell] = ended[cell] = Outcome(cell, "failed", problem)
     running: dict[Cell, CellProcess] = {}
     try:
         while waiting or running:
-            while waiting and len(running) < processes:
-                cell = waiting.popleft()
+            for cell in list(waiting):
+                if len(running) >= processes:
+                    break
+                standing = order.standing(cell, ended)
+                if standing is Standing.WAITS:
+                    continue
+                waiting.remove(cell)
                 if _cancelled(cell):
-                    outcomes[cell] = Outcome(cell, State.CANCELLED, "cancelled while it waited")
-                    screen.ended(outcomes[cell])
+                    ended[cell] = Outcome(cell, State.CANCELLED, "cancelled while it waited")
+                    screen.ended(ended[cell])
+                    continue
+                if isinstance(standing, str):
+                    ended[cell] = _skipped(cell, standing)
+                    screen.ended(ended[cell])
                     continue
                 threads = thread_variables(processes * cell.resources.devices)
                 running[cell] = CellProcess(cell.run, {**variables, **threads})
@@ -125,14 +152,42 @@ def _run_all(
             for cell, process in list(running.items()):
                 if process.poll() is not None:
                     del running[cell]
-                    outcomes[cell] = Outcome.ended(cell, process)
-                    screen.ended(outcomes[cell])
+                    ended[cell] = Outcome.ended(cell, process)
+                    screen.ended(ended[cell])
             screen.refresh()
             time.sleep(POLL_SECONDS)
     except BaseException:
         _stop(running, screen)
         raise
-    return outcomes
+    return outcomes | ended
+
+
+def _skipped(cell: Cell, reason: str) -> Outcome:
+    """Say that a cell is not started, since what it reads has not come to be."""
+    try:
+        with cell.run.owned():
+            cell.run.skip(reason)
+    except UserError as held:
+        return Outcome(cell, cell.run.status.shown, str(held))
+    return Outcome(cell, State.SKIPPED, reason)
+
+
+def _follow(cells: Sequence[Cell], screen: Screen) -> dict[Cell, Outcome]:
+    """Wait until those have ended that somebody else runs."""
+    watch, found = Watch(), dict[Cell, Outcome]()
+    there = [cell for cell in cells if cell.todo == "elsewhere"]
+    if there:
+        screen.note(f"waiting for {len(there)} that another process runs (Ctrl-C ends the waiting)")
+    while there:
+        for cell in list(there):
+            state = watch.state(cell.run.path)
+            if state not in (State.RUNNING, State.QUEUED):
+                there.remove(cell)
+                found[cell] = Outcome(cell, state, cell.run.status.message or "ran elsewhere")
+                screen.ended(found[cell])
+        screen.refresh()
+        time.sleep(POLL_SECONDS)
+    return found
 
 
 def _cancelled(cell: Cell) -> bool:
@@ -160,23 +215,3 @@ def _stop(running: dict[Cell, CellProcess], screen: Screen) -> None:
         process.settle()
         screen.note(f"{cell.run.path}: {cell.run.status.shown}")
     screen.note("the same command goes on from here")
-
-
-@contextmanager
-def _sigterm_as_interrupt() -> Iterator[None]:
-    """A request to end, from a scheduler or `kill`, stops the cells as Ctrl-C does."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-
-    def interrupt(*_: object) -> NoReturn:
-        raise KeyboardInterrupt
-
-    before = {
-        number: signal.signal(number, interrupt) for number in (signal.SIGINT, signal.SIGTERM)
-    }
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

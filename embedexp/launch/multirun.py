@@ -30,13 +30,17 @@ class MultirunCell:
 
 @dataclass(frozen=True)
 class Multirun:
-    """The cells of one command, and how they were launched; `created` is ISO 8601 in UTC."""
+    """The cells of one command, and how they were launched; `created` is ISO 8601 in UTC.
+
+    `source` is the full path of the file that defines them, empty where there is none.
+    """
 
     id: str
     cells: tuple[MultirunCell, ...]
     launcher: Literal["local", "slurm"]
     settings: dict[str, Any]
     created: str
+    source: str = ""
 
     def runs(self, runs_folder: str | Path) -> list[Path]:
         """The run directories of the cells, in order."""
@@ -81,8 +85,9 @@ def read(path: str | Path) -> Multirun:
             MultirunCell(cell["run"], cell["label"], tuple(cell["overrides"]))
             for cell in content["cells"]
         )
+        known = ("id", "launcher", "settings", "created")
         return Multirun(
-            content["id"], cells, content["launcher"], content["settings"], content["created"]
+            **{key: content[key] for key in known}, cells=cells, source=content.get("source", "")
         )
     except (OSError, ValueError, TypeError, KeyError) as error:
         raise UserError(
@@ -94,6 +99,13 @@ def names(runs_folder: str | Path) -> list[str]:
     """The ids of all multiruns recorded below `runs_folder`, the newest last."""
     files = (Path(runs_folder) / FOLDER).glob("*.json")
     return [path.stem for path in sorted(files, key=lambda path: path.stat().st_mtime)]
+
+
+def of_file(file: Path, runs_folder: str | Path) -> Multirun | None:
+    """The newest multirun that `file` defines; None if there is none below `runs_folder`."""
+    full = str(file.resolve())
+    found = (read(file_of(name, runs_folder)) for name in reversed(names(runs_folder)))
+    return next((multirun for multirun in found if multirun.source == full), None)
 
 
 def find(text: str, runs_folder: str | Path) -> Multirun | None:

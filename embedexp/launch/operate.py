@@ -65,6 +65,8 @@ def look(runs: Iterable[RunDirectory], labels: Mapping[str, str] | None = None) 
                 cancelled=item.run.cancel_requested,
                 known=answer.problem is None,
             )
+            if verdict.state == State.CANCELLED and not item.run.cancel_requested:
+                verdict = _never_started(item, verdict)
             item = _apply(item, verdict)
         if item.state == State.RUNNING and not item.remark and item.run.cancel_requested:
             item = dataclasses.replace(item, remark="asked to stop for good")
@@ -121,6 +123,14 @@ def _launcher_lives(pid: str, submitted: str) -> bool:
         return True
 
 
+def _never_started(item: View, verdict: Verdict) -> Verdict:
+    """SLURM ends a job whose predecessor has failed: its run was skipped, not cancelled."""
+    from .order import unfinished
+
+    reason = unfinished(item.run) if item.status.state in _MEANT_FOR_JOB else None
+    return verdict if reason is None else Verdict(State.SKIPPED, reason, final=True)
+
+
 def _apply(item: View, verdict: Verdict) -> View:
     """The view after `verdict`, written down where it is final and nobody else owns the run."""
     if verdict.final:
@@ -150,6 +160,8 @@ def _settle(item: View, verdict: Verdict) -> View:
                 run.cancel(message)
             elif verdict.state == State.PREEMPTED:
                 run.preempt(message)
+            elif verdict.state == State.SKIPPED:
+                run.skip(message)
             else:
                 run.fail(message, kind, trace=trace)
     except (UserError, OSError):

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from embedexp.config.errors import UserError
+from embedexp.config.predecessors import predecessors
 from embedexp.config.resources import Resources, resources
 from embedexp.runs import RunDirectory, State
 from embedexp.runs.status import now
@@ -30,7 +31,8 @@ class Cell:
 
     `todo` is "run", or why nothing is to be started: "finished" before, or "elsewhere" when a
     live process or job has it already, which `remark` names. `label` holds the overrides in which
-    cells differ, `resources` the machines that it needs.
+    cells differ, `resources` the machines that it needs, `after` the directories of the runs that
+    it reads, which must have finished before.
     """
 
     overrides: tuple[str, ...]
@@ -39,6 +41,7 @@ class Cell:
     todo: Literal["run", "finished", "elsewhere"]
     resources: Resources = _ONE_PROCESS
     remark: str = ""
+    after: tuple[Path, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -71,11 +74,16 @@ class Plan:
         noun = "cell" if len(self.positions) == 1 else "cells"
         return f"{len(self.positions)} {noun}: " + ", ".join(part for part in parts if part)
 
-    def record(self, launcher: Literal["local", "slurm"], settings: Mapping[str, Any]) -> None:
-        """Write down, beside the runs, which cells were launched together and how."""
+    def record(
+        self, launcher: Literal["local", "slurm"], settings: Mapping[str, Any], source: str = ""
+    ) -> None:
+        """Write down, beside the runs, which cells were launched together and how.
+
+        `source` is the file that defines them, where there is one.
+        """
         cells = tuple(MultirunCell(c.run.name, c.label, c.overrides) for c in self.cells)
         if cells:
-            multirun = Multirun(self.multirun, cells, launcher, dict(settings), now())
+            multirun = Multirun(self.multirun, cells, launcher, dict(settings), now(), source)
             write(multirun, self.runs_folder)
 
     @property
@@ -118,7 +126,16 @@ def plan(
         PlanError: any cell is wrong; then no directory has been touched.
     """
     labels = differences(cells)
-    configs = _composed(cells, labels, config_dirs)
+    return frozen(_composed(cells, labels, config_dirs), cells, labels, check)
+
+
+def frozen(
+    configs: Sequence[Config],
+    cells: Sequence[Sequence[str]],
+    labels: Sequence[str],
+    check: Callable[[Sequence[Config]], None] | None = None,
+) -> Plan:
+    """The plan of composed `configs`, each frozen into its directory; see `plan`."""
     first_of: dict[str, int] = {}
     for position, config in enumerate(configs):
         first_of.setdefault(config.signature, position)
@@ -127,12 +144,12 @@ def plan(
         check([configs[position] for position in distinct])
     identity = multirun_id(configs[0].name, first_of) if configs else ""
     busy = _busy([RunDirectory.of(configs[position]) for position in distinct])
-    frozen = tuple(
+    made = tuple(
         _freeze(cells[position], labels[position], configs[position], identity, busy)
         for position in distinct
     )
     index = {signature: index for index, signature in enumerate(first_of)}
-    return Plan(frozen, tuple(index[config.signature] for config in configs), identity)
+    return Plan(made, tuple(index[config.signature] for config in configs), identity)
 
 
 def plan_frozen(runs: Sequence[RunDirectory], labels: Sequence[str]) -> Plan:
@@ -141,9 +158,10 @@ def plan_frozen(runs: Sequence[RunDirectory], labels: Sequence[str]) -> Plan:
     Raises:
         UserError: a run's config can't be read.
     """
+    configs = [run.config for run in runs]
     cells = tuple(
-        Cell((), label, run, "run", resources(run.config.compute))
-        for run, label in zip(runs, labels, strict=True)
+        Cell((), label, run, "run", resources(config.compute), after=predecessors(config))
+        for run, label, config in zip(runs, labels, configs, strict=True)
     )
     name = runs[0].name.rpartition("-")[0] if runs else ""
     identity = multirun_id(name, (run.signature for run in runs))
@@ -215,17 +233,17 @@ def _freeze(
     overrides: Sequence[str], label: str, config: Config, multirun: str, busy: Mapping[str, str]
 ) -> Cell:
     run = RunDirectory.of(config)
-    needs = resources(config.compute)
+    needs, after = resources(config.compute), predecessors(config)
     if run.name in busy:
-        return Cell(tuple(overrides), label, run, "elsewhere", needs, busy[run.name])
+        return Cell(tuple(overrides), label, run, "elsewhere", needs, busy[run.name], after)
     finished = run.status.state is State.FINISHED
     if finished and not config.rerun:
-        return Cell(tuple(overrides), label, run, "finished", needs)
+        return Cell(tuple(overrides), label, run, "finished", needs, after=after)
     run.freeze(_grouped(config, multirun))
     if finished:
         with run.owned():
             run.clear()
-    return Cell(tuple(overrides), label, run, "run", needs)
+    return Cell(tuple(overrides), label, run, "run", needs, after=after)
 
 
 def _grouped(config: Config, multirun: str) -> Config:

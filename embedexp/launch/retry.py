@@ -30,11 +30,12 @@ REASONS: dict[str, State | FailureKind | str] = {
     "cancelled": State.CANCELLED,
     "interrupted": INTERRUPTED,
     "preempted": State.PREEMPTED,
+    "skipped": State.SKIPPED,
 }
 """What `--only` may name: states, and for failed runs the kind of failure."""
 
 # What was stopped on purpose is not started again unless asked for.
-_UNLESS_TOLD = (State.FAILED, INTERRUPTED, State.PREEMPTED)
+_UNLESS_TOLD = (State.FAILED, INTERRUPTED, State.PREEMPTED, State.SKIPPED)
 _OVERRIDE = re.compile(r"\+{0,2}hydra\.launcher\.([\w.]+)=(.*)", re.S)
 _CHOICE = re.compile(r"hydra/launcher=(.*)")
 
@@ -153,6 +154,16 @@ def launch(group: Group) -> list[Outcome]:
     from .local import launch_frozen
 
     return launch_frozen(runs, labels, group.settings)
+
+
+def launcher(changed: Changes) -> tuple[Literal["local", "slurm"], dict[str, Any]]:
+    """The launcher that `changed` asks for, the local one if none, with all of its settings.
+
+    Raises:
+        UserError: it has no such setting.
+    """
+    name = changed.launcher or "local"
+    return name, _merged(_defaults(name), changed.settings, name)
 
 
 @cache

@@ -23,11 +23,13 @@ class Selection:
 
 
 def select(text: str, runs_folder: str | Path) -> Selection:
-    """What `text` means: a run's path, name or signature, a folder of runs, or a multirun's id.
+    """What `text` means: a run's path, name or signature, a folder, a multirun's id, a sweep file.
 
     Raises:
         UserError: nothing fits, or more than one thing; the nearest name is in the message.
     """
+    if Path(text).suffix in (".yaml", ".yml") and Path(text).name != "config.yaml":
+        return _of_file(text, runs_folder)
     inside = find(text) if text else []
     if inside:
         return Selection(inside, {}, text)
@@ -43,6 +45,21 @@ def select(text: str, runs_folder: str | Path) -> Selection:
     folder = Path(text).parent.parent if _is_record(text) else runs_folder
     runs = [RunDirectory(path) for path in found.runs(folder)]
     return Selection(runs, {cell.run: cell.label for cell in found.cells}, found.id)
+
+
+def _of_file(text: str, runs_folder: str | Path) -> Selection:
+    """The runs that a sweep file was last launched for."""
+    found = multirun.of_file(Path(text), runs_folder)
+    if found is None:
+        there = Path(text).is_file()
+        raise UserError(
+            f"{text} has not been launched into {runs_folder}" if there else f"no file {text}",
+            hint=f"start it: python -m embedexp sweep {text}, or look elsewhere with --runs FOLDER"
+            if there
+            else "name a sweep file, a run, or a multirun's id",
+        )
+    runs = [RunDirectory(path) for path in found.runs(runs_folder)]
+    return Selection(runs, {cell.run: cell.label for cell in found.cells}, text)
 
 
 def select_all(texts: list[str], runs_folder: str | Path) -> Selection:

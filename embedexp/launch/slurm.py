@@ -7,12 +7,14 @@ import time
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
+from embedexp.config.errors import UserError
 from embedexp.config.resources import resources
-from embedexp.runs import State
+from embedexp.runs import RunDirectory, State
 from embedexp.runs.job import Job, write_job
 
 from .handing import give_back, hand_over
 from .operate import look
+from .order import Order, in_rounds, path_of, unmet
 from .outcome import Outcome
 from .plan import Plan, plan, plan_frozen
 from .screen import Screen
@@ -22,11 +24,10 @@ from .slurm_settings import SlurmSettings, settings_of
 from .snapshot import code_folder
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
     from pathlib import Path
 
     from embedexp.config import Config
-    from embedexp.runs import RunDirectory
 
     from .plan import Cell
 
@@ -72,6 +73,36 @@ def launch(
     return [outcomes[position] for position in planned.positions]
 
 
+def room_check(settings: Mapping[str, Any]) -> Callable[[Sequence[Config]], None]:
+    """A check of the cells' machines that refuses what the cluster has no room for.
+
+    Raises:
+        UserError: a setting is wrong, or SLURM is missing.
+    """
+    checked = settings_of(settings)
+    require_client()
+    nodes = cluster()
+
+    def check(configs: Sequence[Config]) -> None:
+        require_room(nodes, checked, sorted({resources(config.compute) for config in configs}))
+
+    return check
+
+
+def launch_plan(planned: Plan, settings: Mapping[str, Any], source: str = "") -> list[Outcome]:
+    """Submit what is missing of a plan; `source` is the file that defines it.
+
+    A cell's job starts when those of the cells that it reads have ended well.
+
+    Raises:
+        UserError: a setting is wrong, or SLURM is missing; nothing was submitted.
+        KeyboardInterrupt: waiting was ended; the jobs go on.
+    """
+    checked = settings_of(settings)
+    require_client()
+    return _launch(planned, checked, source=source)
+
+
 def launch_frozen(
     runs: Sequence[RunDirectory], labels: Sequence[str], settings: Mapping[str, Any]
 ) -> list[Outcome]:
@@ -87,17 +118,28 @@ def launch_frozen(
     return _launch(planned, checked, record=False)
 
 
-def _launch(planned: Plan, settings: SlurmSettings, *, record: bool = True) -> list[Outcome]:
+def _launch(
+    planned: Plan, settings: SlurmSettings, *, record: bool = True, source: str = ""
+) -> list[Outcome]:
     screen = Screen(planned, None)
     if record:
-        planned.record("slurm", settings.recorded())
+        planned.record("slurm", settings.recorded(), source)
     outcomes = {cell: Outcome.unstarted(cell) for cell in planned.cells}
     if planned.to_run:
         code = code_folder(planned.runs_folder, frozen=settings.snapshot)
         size = settings.array_size or largest_array()
-        for array in arrays(planned.to_run, size):
-            multirun = planned.multirun if record else None
-            outcomes |= _submit(array, settings, code, planned.multirun, multirun)
+        multirun = planned.multirun if record else None
+        order = Order(planned.cells)
+
+        def start(ready: Sequence[Cell]) -> None:
+            nonlocal outcomes
+            groups, refused = _by_dependency(ready, order, outcomes, settings)
+            outcomes |= refused
+            for given, cells in groups:
+                for array in arrays(cells, size):
+                    outcomes |= _submit(array, settings, given, code, planned.multirun, multirun)
+
+        in_rounds(planned.to_run, order, start)
     submitted = [cell for cell in planned.to_run if outcomes[cell].state == State.QUEUED]
     ids = sorted({outcomes[cell].remark.split("_")[0] for cell in submitted})
     if submitted:
@@ -114,6 +156,66 @@ def _launch(planned: Plan, settings: SlurmSettings, *, record: bool = True) -> l
     return found
 
 
+def _by_dependency(
+    cells: Sequence[Cell],
+    order: Order,
+    outcomes: Mapping[Cell, Outcome],
+    settings: SlurmSettings,
+) -> tuple[list[tuple[SlurmSettings, list[Cell]]], dict[Cell, Outcome]]:
+    """The cells by the jobs that they wait for, and the outcome of those that can't be started.
+
+    Cells that wait for other jobs can't share an array: all of an array waits for the same.
+    """
+    groups: dict[str | None, list[Cell]] = {}
+    refused: dict[Cell, Outcome] = {}
+    for cell in cells:
+        jobs, problem = _jobs_before(cell, order, outcomes)
+        if problem is not None:
+            refused[cell] = _skip(cell, problem)
+            continue
+        after = f"afterok:{':'.join(jobs)}" if jobs else None
+        wanted = [part for part in (settings.dependency, after) if part]
+        groups.setdefault(",".join(wanted) or None, []).append(cell)
+    made = [
+        (settings.model_copy(update={"dependency": dependency}), some)
+        for dependency, some in groups.items()
+    ]
+    return made, refused
+
+
+def _jobs_before(
+    cell: Cell, order: Order, outcomes: Mapping[Cell, Outcome]
+) -> tuple[list[str], str | None]:
+    """SLURM's ids of the jobs that `cell` waits for, or why it can't be started."""
+    own = {path_of(one.run): one for one in order.own(cell)}
+    jobs: list[str] = []
+    for path in cell.after:
+        one = own.get(str(path))
+        if one is not None:
+            if outcomes[one].state != State.QUEUED:
+                return [], unmet(one.label or one.run.name, outcomes[one].state)
+            jobs.append(outcomes[one].remark)
+            continue
+        run = RunDirectory(path)
+        (seen,) = look([run]).views
+        if seen.active and seen.job is not None and seen.job.launcher == "slurm" and seen.job.id:
+            jobs.append(seen.job.id)
+        elif seen.state != State.FINISHED:
+            here = " by a process that SLURM does not know" if seen.active else ""
+            return [], unmet(run.name, f"{seen.state}{here}")
+    return list(dict.fromkeys(jobs)), None
+
+
+def _skip(cell: Cell, reason: str) -> Outcome:
+    try:
+        with cell.run.owned():
+            cell.run.queue()
+            cell.run.skip(reason)
+    except (UserError, OSError) as error:
+        return Outcome(cell, cell.run.status.shown, str(error))
+    return Outcome(cell, State.SKIPPED, reason)
+
+
 def arrays(cells: Sequence[Cell], size: int) -> list[list[Cell]]:
     """The cells in groups of at most `size` that need the same machines."""
     ordered = sorted(cells, key=lambda cell: cell.resources)
@@ -122,9 +224,17 @@ def arrays(cells: Sequence[Cell], size: int) -> list[list[Cell]]:
 
 
 def _submit(
-    array: Sequence[Cell], settings: SlurmSettings, code: Path, name: str, multirun: str | None
+    array: Sequence[Cell],
+    settings: SlurmSettings,
+    given: SlurmSettings,
+    code: Path,
+    name: str,
+    multirun: str | None,
 ) -> dict[Cell, Outcome]:
-    """Submit one array; each run is on record before, and knows its job after."""
+    """Submit one array; each run is on record before, and knows its job after.
+
+    `given` are the settings with the jobs that this array waits for; a retry finds its own.
+    """
     outcomes: dict[Cell, Outcome] = {}
     job = Job("slurm", multirun=multirun, settings=settings.recorded())
     ready = []
@@ -137,7 +247,7 @@ def _submit(
     if not ready:
         return outcomes
     folder = array[0].run.path.parent.absolute() / FOLDER / name
-    jobs = submit([cell.run for cell in ready], ready[0].resources, settings, code, folder, name)
+    jobs = submit([cell.run for cell in ready], ready[0].resources, given, code, folder, name)
     if isinstance(jobs, str):
         for cell in ready:
             give_back(cell.run, jobs)
@@ -163,7 +273,7 @@ def _wait(cells: Sequence[Cell], screen: Screen) -> dict[Cell, Outcome]:
             if view.active:
                 since.pop(view.run.name, None)
                 continue
-            sure = view.state in (State.FINISHED, State.FAILED, State.CANCELLED)
+            sure = view.state in (State.FINISHED, State.FAILED, State.CANCELLED, State.SKIPPED)
             first = since.setdefault(view.run.name, time.monotonic())
             if not sure and time.monotonic() - first < CALM_SECONDS:
                 continue
@@ -174,3 +284,12 @@ def _wait(cells: Sequence[Cell], screen: Screen) -> dict[Cell, Outcome]:
         if waiting:
             time.sleep(POLL_SECONDS)
     return outcomes
+
+
+def submit_cell(cell: Cell, settings: SlurmSettings, code: Path, multirun: str) -> Outcome:
+    """Submit one cell of a plan without a word: queued, with the job's id, or why it could not be.
+
+    `code` is the folder of the code that it runs.
+    """
+    (outcome,) = _submit([cell], settings, settings, code, multirun, multirun).values()
+    return outcome

@@ -15,6 +15,7 @@ PACKAGE = ROOT / "embedexp"
 ROOMS = [
     "config",
     "data",
+    "generation",
     "batching",
     "negatives",
     "backbone",
