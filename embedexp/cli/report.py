@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from embedexp.config.errors import UserError
 
 from . import OK
-from .sweeps import _command, _elsewhere, _parser, _planned
+from .sweeps import command_of, planned_sweep, sweep_parser, where_looked
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,7 +25,7 @@ def report(arguments: Sequence[str]) -> int:
     from embedexp.sweeps.search.file import is_search
     from embedexp.sweeps.table import table
 
-    parser = _parser("report")
+    parser = sweep_parser("report")
     parser.add_argument("--wandb", action="store_true")
     parser.add_argument("--to", type=Path, metavar="FILE")
     given = parser.parse_intermixed_args(list(arguments))
@@ -37,12 +36,12 @@ def report(arguments: Sequence[str]) -> int:
             hint="its trials and plots: python -m embedexp sweep " + given.file,
         )
     _, _, typed = launcher_of(given.words)
-    _, planned = _planned(given, typed)
+    _, planned = planned_sweep(given, typed)
     if not any(run.directory.config_file.exists() for run in planned.runs):
         raise UserError(
             f"no cell of {given.file} has been run with these overrides",
-            where=_elsewhere(planned),
-            hint=f"run it: {_command('sweep', given, typed)}",
+            where=where_looked(planned),
+            hint=f"run it: {command_of('sweep', given, typed)}",
         )
     made = table(planned)
     if given.wandb:
@@ -54,19 +53,14 @@ def report(arguments: Sequence[str]) -> int:
 
 
 def _page(planned: SweepPlan, made: Table, target: Path) -> None:
+    from rich.console import Console
+
+    from embedexp.runs.text import markup
     from embedexp.sweeps.report import write
 
-    shown = sys.stderr.isatty()
-
-    def told(part: str) -> None:
-        if shown:
-            print(f"\r\033[K{part} ...", end="", file=sys.stderr, flush=True)
-
-    try:
-        write(planned, made, target, on_part=told)
-    finally:
-        if shown:
-            print("\r\033[K", end="", file=sys.stderr, flush=True)
+    # Shown while it is made, and on a terminal only.
+    with Console(stderr=True).status("the page") as line:
+        write(planned, made, target, on_part=lambda part: line.update(markup(part)))
 
 
 def _wandb(planned: SweepPlan, made: Table, target: Path | None) -> int:

@@ -24,7 +24,7 @@ def sweep(arguments: Sequence[str]) -> int:
     from embedexp.sweeps.launching import description, launch, launcher_of
     from embedexp.sweeps.table import table
 
-    parser = _parser("sweep")
+    parser = sweep_parser("sweep")
     parser.add_argument("--plan", action="store_true")
     parser.add_argument("--wandb", action="store_true")
     parser.add_argument("--to", type=Path, metavar="FILE")
@@ -32,7 +32,7 @@ def sweep(arguments: Sequence[str]) -> int:
     if (code := elsewhere(given)) is not None:
         return code
     name, settings, typed = launcher_of(given.words)
-    path, planned = _planned(given, typed)
+    path, planned = planned_sweep(given, typed)
     processes = int(settings["processes"]) if name == "local" else len(planned.to_run) or 1
     # What can't be shown is found out before hours of computing, not after.
     table(planned)
@@ -47,7 +47,7 @@ def sweep(arguments: Sequence[str]) -> int:
         bad = []
     print()
     print(render(table(planned), "terminal"), end="")
-    print(f"\ntable    {_command('table', given, typed)} --to table.md")
+    print(f"\ntable    {command_of('table', given, typed)} --to table.md")
     return RUN_FAILED if bad else OK
 
 
@@ -57,20 +57,20 @@ def show_table(arguments: Sequence[str]) -> int:
     from embedexp.sweeps.launching import launcher_of
     from embedexp.sweeps.table import table
 
-    parser = _parser("table")
+    parser = sweep_parser("table")
     parser.add_argument("--format")
     parser.add_argument("--to", type=Path, metavar="FILE")
     given = parser.parse_intermixed_args(list(arguments))
     _, _, typed = launcher_of(given.words)
-    _, planned = _planned(given, typed)
+    _, planned = planned_sweep(given, typed)
     made = table(planned)
     chosen = given.format or (format_of(given.to.suffix) if given.to is not None else "terminal")
     text = render(made, chosen)
     if not any(entry.values for entry in made.entries.values()):
         raise UserError(
             f"no cell of {given.file} has finished with these overrides",
-            where=_elsewhere(planned),
-            hint=f"run it: {_command('sweep', given, typed)}",
+            where=where_looked(planned),
+            hint=f"run it: {command_of('sweep', given, typed)}",
         )
     if given.to is None:
         print(text, end="")
@@ -83,7 +83,8 @@ def show_table(arguments: Sequence[str]) -> int:
     return OK
 
 
-def _parser(name: str) -> argparse.ArgumentParser:
+def sweep_parser(name: str) -> argparse.ArgumentParser:
+    """A parser of a command that takes a sweep file and overrides."""
     parser = run_parser(name)
     parser.add_argument("file")
     parser.add_argument("words", nargs="*")
@@ -93,7 +94,8 @@ def _parser(name: str) -> argparse.ArgumentParser:
     return parser
 
 
-def _planned(given: argparse.Namespace, typed: list[str]) -> tuple[Path, SweepPlan]:
+def planned_sweep(given: argparse.Namespace, typed: list[str]) -> tuple[Path, SweepPlan]:
+    """The file that was meant, and the plan of its cells and runs."""
     from embedexp.sweeps.file import find, read
     from embedexp.sweeps.planning import plan
 
@@ -124,7 +126,8 @@ def _seeds(text: str | None) -> list[int] | None:
         ) from None
 
 
-def _command(name: str, given: argparse.Namespace, typed: Sequence[str]) -> str:
+def command_of(name: str, given: argparse.Namespace, typed: Sequence[str]) -> str:
+    """The command line of `name` for the same file, scale and folder."""
     import shlex
 
     words = ["python", "-m", "embedexp", name, given.file, *typed]
@@ -134,7 +137,7 @@ def _command(name: str, given: argparse.Namespace, typed: Sequence[str]) -> str:
     return shlex.join(words)
 
 
-def _elsewhere(planned: SweepPlan) -> str:
+def where_looked(planned: SweepPlan) -> str:
     """Where was looked, so that a forgotten scale=demo is seen."""
     first = planned.cells[0][1]
     scale = "demo" if planned.scope.demo else "full"
