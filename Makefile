@@ -4,7 +4,7 @@ VENV := .venv
 PY := $(VENV)/bin/python
 INSTALL := $(PY) -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test check clean
+.PHONY: demo test check bench clean
 
 demo: $(VENV)/.demo ## train and evaluate the default experiment
 	$(PY) -m embedexp
@@ -17,6 +17,9 @@ check: $(VENV)/.test ## style and types
 	$(PY) -m ruff check .
 	$(PY) -m ruff format --check .
 	$(PY) -m mypy
+
+bench: $(VENV)/.test ## comparisons with named peers, about an hour; QUICK=1 only tries them
+	$(PY) benchmarks $(if $(QUICK),--tiny)
 
 $(VENV)/.demo: pyproject.toml constraints.txt | $(VENV)
 	@echo "installing into $(VENV); the first time takes a few minutes"

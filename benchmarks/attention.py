@@ -17,7 +17,7 @@ import argparse
 from typing import TYPE_CHECKING
 
 import torch
-from timing import Variant, compare
+from timing import Row, Variant, add_json, compare, write
 from transformers import LlamaConfig, LlamaModel
 
 from embedexp.backbone import attention
@@ -131,11 +131,17 @@ def variants(sequences: int, longest: int, device: str, *, tiny: bool) -> dict[s
     return found
 
 
-def report(steps: dict[str, Variant], device: str, repeats: int) -> None:
+def report(steps: dict[str, Variant], device: str, repeats: int) -> list[Row]:
     """Measure all variants in turns and print the table."""
+    rows = []
     print(f"{'variant':28} {'ms':>9} {'ratio':>7}  to")
-    for name, (milliseconds, ratio) in compare(steps, device, repeats).items():
-        print(f"{name:28} {milliseconds:9.1f} {ratio:7.2f}  {steps[name].against}")
+    for name, taken in compare(steps, device, repeats).items():
+        peer = steps[name].against
+        print(f"{name:28} {taken.milliseconds:9.1f} {taken.ratio:7.2f}  {peer}")
+        soft = name == "packed, soft"
+        if name != peer:
+            rows.append(Row(name, peer, taken.ratios, most=TARGET if soft else None))
+    return rows
 
 
 def main() -> None:
@@ -145,6 +151,7 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--tiny", action="store_true", help="check that it runs: no real figures")
+    add_json(parser)
     given = parser.parse_args()
     torch.set_num_threads(given.threads)
     torch.manual_seed(0)
@@ -152,7 +159,8 @@ def main() -> None:
     if given.tiny:
         sequences, longest, repeats = 4, 32, 2
     print(f"{given.device}, {given.threads} threads; target: soft at most {TARGET} x bidirectional")
-    report(variants(sequences, longest, given.device, tiny=given.tiny), given.device, repeats)
+    steps = variants(sequences, longest, given.device, tiny=given.tiny)
+    write(given.json, report(steps, given.device, repeats))
 
 
 if __name__ == "__main__":

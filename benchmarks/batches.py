@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from timing import Row, add_json, write
 
 import embedexp
 from embedexp import batching, data
@@ -77,6 +78,7 @@ def main() -> None:
     parser.add_argument("--batch", type=int, default=64)
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--tiny", action="store_true", help="check that it runs: no real figures")
+    add_json(parser)
     parser.add_argument("overrides", nargs="*")
     given = parser.parse_args()
     torch.set_num_threads(given.threads)
@@ -91,18 +93,23 @@ def main() -> None:
         embedder = build_embedder(config)
         corpus = corpus_of(config, embedder.text_tokenizer, cache)
         print(f"batches of {config.batching.size}, at step {FAR:,}; target: {PLAN_TARGET} ms")
+        rows = []
         print(f"{'batching':20} {'median ms':>10} {'mean ms':>10} {'longest ms':>11}")
-        for name in options():
+        for name in options()[:2] if given.tiny else options():
             own = ["loss=task_aware"] if name == "one_task_per_rank" else size
             other = embedexp.compose([*overrides, f"batching={name}", *own])
             median, mean, longest = planning(other, corpus, given.steps)
             print(f"{name:20} {median:10.3f} {mean:10.3f} {longest:11.3f}", flush=True)
+            rows.append(Row(f"plan of a step, {name}", "", [median], "ms", most=PLAN_TARGET))
         making, step = training(config, embedder, corpus, given.trained)
         share = 100 * making / step
         print(
             f"making a batch {making:.1f} ms, its step {step:.0f} ms: {share:.2f} % "
             f"(target: {SHARE_TARGET:.0f} %)"
         )
+        what = "making a batch, share of its step"
+        rows.append(Row(what, "", [share], "%", most=SHARE_TARGET))
+    write(given.json, rows)
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ import math
 from typing import TYPE_CHECKING
 
 import torch
-from timing import Variant, compare
+from timing import Row, Variant, add_json, compare, write
 
 from embedexp.loss import cosent
 
@@ -53,25 +53,34 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=9)
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--tiny", action="store_true", help="check that it runs: no real figures")
+    add_json(parser)
     given = parser.parse_args()
     torch.set_num_threads(given.threads)
     torch.manual_seed(0)
     sizes, repeats = ([64, 128], 2) if given.tiny else (given.sizes, given.repeats)
     print(f"float32, {given.threads} threads; target: {TARGET} times at 4,096 pairs")
     print(f"{'pairs':>6}  {'form':10} {'ms':>9} {'quadratic /':>12}")
-    taken: dict[str, list[float]] = {"quadratic": [], "embedexp": []}
+    grown: dict[str, list[float]] = {"quadratic": [], "embedexp": []}
+    rows = []
     for size in sizes:
         steps = {
             "quadratic": Variant(step(quadratic, size), "quadratic"),
             "embedexp": Variant(step(cosent, size), "quadratic"),
         }
-        for name, (milliseconds, ratio) in compare(steps, "cpu", repeats).items():
-            taken[name].append(milliseconds)
-            print(f"{size:>6}  {name:10} {milliseconds:9.3f} {1 / ratio:12.1f}", flush=True)
+        for name, taken in compare(steps, "cpu", repeats).items():
+            times = taken.milliseconds
+            grown[name].append(times)
+            print(f"{size:>6}  {name:10} {times:9.3f} {1 / taken.ratio:12.1f}", flush=True)
+            if name == "embedexp":
+                faster = [1 / ratio for ratio in taken.ratios]
+                least = TARGET if size == 4096 else None
+                rows.append(Row(f"{size:,} pairs, times faster", "quadratic", faster, least=least))
     if len(sizes) > 1:
         steps_of_size = math.log(sizes[-1] / sizes[0])
-        for name, times in taken.items():
-            print(f"slope of {name}: {math.log(times[-1] / times[0]) / steps_of_size:.2f}")
+        for name, medians in grown.items():
+            slope = math.log(medians[-1] / medians[0]) / steps_of_size
+            print(f"slope of {name}: {slope:.2f}")
+    write(given.json, rows)
 
 
 if __name__ == "__main__":

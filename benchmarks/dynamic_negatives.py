@@ -23,10 +23,12 @@ from typing import TYPE_CHECKING, Any
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 
 import numpy as np
-from timing import Variant, compare
+from timing import Row, Variant, add_json, compare, write
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+
+    from timing import Taken
 
 COUNT, BATCH = 4, 64
 
@@ -100,15 +102,24 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=12)
     parser.add_argument("--pools", type=int, nargs="*", default=[8, 32, 128])
     parser.add_argument("--examples", type=int, nargs="*", default=[10_000, 100_000, 1_000_000])
+    parser.add_argument("--tiny", action="store_true", help="check that it runs: no real figures")
+    add_json(parser)
     parser.add_argument("overrides", nargs="*", help="of the model and the data")
     options = parser.parse_args()
+    if options.tiny:
+        options.steps, options.pools, options.examples = 2, [8], [1000]
     given = options.overrides or ["backbone=tiny", "data.max_examples=2000"]
+    given = [*given, "data.max_examples=300"] if options.tiny else given
     common = ["data=builtin", "data.tasks=[retrieval]", f"batching.size={BATCH}", *given]
     with tempfile.TemporaryDirectory() as folder:
         times = whole_steps(Path(folder), common, options.pools, options.steps)
     print(f"{'':20}{'CPU ms a step':>14}{'times fixed':>13}")
-    for name, (milliseconds, ratio) in times.items():
-        print(f"{name:20}{milliseconds:14.1f}{ratio:13.3f}")
+    rows = []
+    for name, taken in times.items():
+        print(f"{name:20}{taken.milliseconds:14.1f}{taken.ratio:13.3f}")
+        if name != "fixed":
+            rows.append(Row(f"a step, {name}", "fixed negatives", taken.ratios))
+    write(options.json, rows)
     print(f"\n{'choosing and judging':20}{'examples':>12}{'pool':>6}{'CPU ms':>9}")
     for examples in options.examples:
         for pool in options.pools:
@@ -117,7 +128,7 @@ def main() -> None:
 
 def whole_steps(
     folder: Path, common: list[str], pools: Sequence[int], steps: int
-) -> dict[str, tuple[float, float]]:
+) -> dict[str, Taken]:
     """Milliseconds, and the ratio to fixed negatives, of steps with each pool."""
     import embedexp
     from embedexp.embedding import build_embedder

@@ -13,6 +13,10 @@ import time
 
 import numpy as np
 import torch
+from timing import Row, add_json, write
+
+TIME = 1.4
+"""Times that the plain step takes, at most."""
 
 ARCHITECTURE = {"hidden_size": 384, "num_hidden_layers": 6, "intermediate_size": 1536}
 PLAIN = 0  # in place of a number of tokens
@@ -80,16 +84,18 @@ def main() -> None:
     parser.add_argument("--chunks", type=int, nargs="+", default=[PLAIN, 2048, 1024, 512])
     parser.add_argument("--measure", type=int, help=argparse.SUPPRESS)
     parser.add_argument("--tiny", action="store_true", help="check that it runs: no real figures")
+    add_json(parser)
     given = parser.parse_args()
     torch.set_num_threads(1)
     pairs = 4 if given.tiny else given.pairs
+    given.chunks = [PLAIN, 256] if given.tiny else given.chunks
     if given.measure is not None:
         step(pairs, given.query_tokens, given.document_tokens, given.measure)
         return
     tokens = pairs * (given.query_tokens + given.document_tokens)
     print(f"{pairs} pairs, {tokens} tokens, 6 layers of width 384, float32, one thread")
     print(f"{'chunk_tokens':>14} {'CPU s':>8} {'/ plain':>8} {'MiB':>8} {'/ plain':>8}")
-    first = None
+    first, rows = None, []
     for chunk in given.chunks:
         command = [sys.executable, __file__, *sys.argv[1:], f"--measure={chunk}"]
         output = subprocess.run(command, check=True, capture_output=True, text=True).stdout
@@ -98,6 +104,11 @@ def main() -> None:
         name = "null" if chunk == PLAIN else str(chunk)
         ratios = seconds / first[0], memory / first[1]
         print(f"{name:>14} {seconds:8.2f} {ratios[0]:8.2f} {memory:8.0f} {ratios[1]:8.2f}")
+        if chunk != PLAIN:
+            what = f"a step with chunk_tokens={chunk}"
+            rows.append(Row(what, "the plain step", [ratios[0]], most=TIME))
+            rows.append(Row(f"{what}, memory", "the plain step", [ratios[1]], most=1.0))
+    write(given.json, rows)
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import torch
-from timing import Variant, compare
+from timing import Row, Variant, add_json, compare, write
 from torch import nn
 from torch.nn import functional as F
 
@@ -33,6 +33,9 @@ if TYPE_CHECKING:
 TEMPERATURE = 0.02
 TARGET = 110
 """MiB beyond embeddings and gradients at 16,384 x 16,384 and width 768."""
+
+TIME = 0.85
+"""Times that the naive form takes there, at most."""
 
 
 def naive(queries: Tensor, positives: Tensor, _: Tensor) -> Tensor:
@@ -156,6 +159,7 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--memory", choices=list(LOSSES), help="measure the memory of one only")
     parser.add_argument("--tiny", action="store_true", help="check that it runs: no real figures")
+    add_json(parser)
     given = parser.parse_args()
     torch.set_num_threads(given.threads)
     torch.manual_seed(0)
@@ -165,13 +169,24 @@ def main() -> None:
     sizes, width, repeats = given.sizes, given.width, given.repeats
     if given.tiny:
         sizes, width, repeats = [256], 32, 1
+        for name in [name for name in LOSSES if name not in ("naive", "embedexp")]:
+            del LOSSES[name]
+    rows = []
     print(f"width {width}, float32, {given.threads} threads; target: {TARGET} MiB at 16,384")
     print(f"{'pairs':>6}  {'loss':22} {'ms':>9} {'/ naive':>8} {'MiB':>8}")
     for size in sizes:
         steps = {name: Variant(step(name, size, width), to) for name, (_, to) in LOSSES.items()}
-        for name, (milliseconds, ratio) in compare(steps, "cpu", repeats).items():
-            extra = memory_apart(name, size, width)
-            print(f"{size:>6}  {name:22} {milliseconds:9.1f} {ratio:8.2f} {extra:8.0f}", flush=True)
+        for name, taken in compare(steps, "cpu", repeats).items():
+            extra, times = memory_apart(name, size, width), taken.milliseconds
+            print(f"{size:>6}  {name:22} {times:9.1f} {taken.ratio:8.2f} {extra:8.0f}", flush=True)
+            own, large = name.startswith("embedexp"), size == 16384
+            peer, what = LOSSES[name][1], f"{name}, {size:,} pairs"
+            if name != peer:
+                most = TIME if own and large else None
+                rows.append(Row(what, peer, taken.ratios, most=most))
+                most = TARGET if own and large else None
+                rows.append(Row(f"{what}, memory", "", [extra], "MiB", most=most))
+    write(given.json, rows)
 
 
 if __name__ == "__main__":

@@ -17,6 +17,8 @@ import tempfile
 import time
 from pathlib import Path
 
+from timing import Row, add_json, write
+
 TINY = [
     "backbone=tiny",
     "tracking=none",
@@ -87,18 +89,29 @@ def main() -> int:
     parser.add_argument("--looped", type=int, default=6, help="cells that are trained; 0: none")
     parser.add_argument("--limit", type=float, default=10.0, help="seconds for planning")
     parser.add_argument("--status-limit", type=float, default=1.0, help="seconds for status")
+    parser.add_argument("--tiny", action="store_true", help="check that it runs: no real figures")
+    add_json(parser)
     given = parser.parse_args()
+    if given.tiny:
+        given.cells, given.looped = 8, 0
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         planning, wall = plan_seconds(given.cells, folder / "planned")
         print(f"plan {given.cells} cells     {planning:7.2f} s  ({wall:.2f} s on the clock)")
         status = status_seconds(folder / "planned")
+        rows = [
+            Row(f"plan {given.cells:,} cells", "", [planning], "s", most=given.limit),
+            Row(f"status of {given.cells:,} runs", "", [status], "s", most=given.status_limit),
+        ]
         print(f"status of {given.cells} runs {status:7.2f} s")
         if given.looped:
             multirun, loop = loop_seconds(given.looped, folder)
             each = (multirun - loop) / given.looped
+            what = f"{given.looped} cells with -m, on the clock"
+            rows.append(Row(what, "a bare loop", [multirun / loop]))
             print(f"-m, {given.looped} cells         {multirun:7.2f} s")
             print(f"bare loop             {loop:7.2f} s  ({each:+.2f} s a cell with -m)")
+    write(given.json, rows)
     return int(planning > given.limit or status > given.status_limit)
 
 

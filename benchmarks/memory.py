@@ -12,6 +12,8 @@ import sys
 import tempfile
 from pathlib import Path
 
+from timing import Row, add_json, write
+
 BASE = [
     "tracking=none",
     "evaluation=none",
@@ -101,11 +103,13 @@ def main() -> None:
     parser.add_argument(
         "--tiny", action="store_true", help="one configuration, a check that it runs"
     )
+    add_json(parser)
     given = parser.parse_args()
     if given.measure:
         print(json.dumps(measure(json.loads(given.measure))))
         return
     cases = dict(list(CASES.items())[:1]) if given.tiny else CASES
+    rows = []
     print(f"{'':24} {'tokens':>8} {'estimate MiB':>14} {'measured MiB':>14} {'ratio':>7}")
     for name, overrides in cases.items():
         if given.only and given.only not in name:
@@ -118,6 +122,8 @@ def main() -> None:
             f"{name:24} {result['tokens']:8.0f} {estimated:14.0f} {peak:14.0f} "
             f"{estimated / peak:7.2f}"
         )
+        rows.append(Row(f"estimated memory, {name}", "measured", [estimated / peak]))
+    write(given.json, rows)
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
-from timing import Variant, compare
+from timing import Row, Variant, add_json, compare, write
 
 import embedexp
 from embedexp.batching.token_batch import TokenBatch
@@ -92,6 +92,7 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--tiny", action="store_true", help="check that it runs: no real figures")
+    add_json(parser)
     given = parser.parse_args()
     torch.set_num_threads(given.threads)
     torch.manual_seed(0)
@@ -117,8 +118,13 @@ def main() -> None:
         name: Variant(step(embedder, batch, count), twin)
         for name, (embedder, twin) in models.items()
     }
-    for name, (milliseconds, ratio) in compare(variants, "cpu", repeats).items():
-        print(f"{name:22} {milliseconds:9.0f} {ratio:13.2f} {TARGETS.get(name, ''):>7}")
+    rows = []
+    for name, taken in compare(variants, "cpu", repeats).items():
+        target = TARGETS.get(name)
+        print(f"{name:22} {taken.milliseconds:9.0f} {taken.ratio:13.2f} {target or '':>7}")
+        if target is not None:
+            rows.append(Row(name, variants[name].against, taken.ratios, most=target))
+    write(given.json, rows)
 
 
 if __name__ == "__main__":

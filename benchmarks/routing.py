@@ -15,7 +15,7 @@ import argparse
 from typing import TYPE_CHECKING
 
 import torch
-from timing import Variant, compare
+from timing import Row, Variant, add_json, compare, write
 from torch import nn
 from transformers import LlamaConfig, OlmoeConfig
 from transformers.models.llama.modeling_llama import LlamaMLP
@@ -32,6 +32,9 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 EXPERTS = 8
+TARGETS = {4096: 1.03, 1024: 1.25}
+"""Times that the dense MLP takes, at most, by tokens."""
+
 ROOM = 12 * 2**30
 """Bytes that a copy of each token's experts may take (transformers' batched_mm makes one)."""
 
@@ -46,11 +49,11 @@ def two_matrices(width: int, inner: int) -> nn.Module:
     return MLP(nn.Linear(width, inner), nn.GELU(), nn.Linear(inner, width))
 
 
-def ours(dense: nn.Module, width: int, top_k: int) -> nn.Module:
+def ours(dense: nn.Module, width: int, top_k: int, experts: int = EXPERTS) -> nn.Module:
     """Our layer, upcycled from a dense MLP."""
     option = MoE(
         name="moe",
-        num_experts=EXPERTS,
+        num_experts=experts,
         top_k=top_k,
         placement="every",
         renormalize="topk",
@@ -123,18 +126,22 @@ def variants(
     return steps
 
 
-def report(width: int, inner: int, tokens: int, top_k: int, device: str, repeats: int) -> None:
+def report(width: int, inner: int, tokens: int, top_k: int, device: str, repeats: int) -> list[Row]:
     """Measure all variants in turns and print their rows of the table."""
     steps = variants(width, inner, tokens, top_k, device)
     fitting = {name: variant for name, variant in steps.items() if variant is not None}
-    measured = compare(fitting, device, repeats)
+    measured, rows = compare(fitting, device, repeats), []
     for name in steps:
         label = f"{tokens:>6}  {top_k}  {name:24}"
         if name not in measured:
             print(f"{label}  copies more than {ROOM / 2**30:.0f} GiB of weights: left out")
             continue
-        milliseconds, ratio = measured[name]
-        print(f"{label} {milliseconds:10.1f} {ratio:9.2f}", flush=True)
+        taken, peer = measured[name], fitting[name].against
+        print(f"{label} {taken.milliseconds:10.1f} {taken.ratio:9.2f}", flush=True)
+        if name != peer:
+            most = TARGETS.get(tokens) if name.startswith("embedexp") else None
+            rows.append(Row(f"{name}, {tokens:,} tokens, k={top_k}", peer, taken.ratios, most=most))
+    return rows
 
 
 def main() -> None:
@@ -144,6 +151,7 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--tiny", action="store_true", help="check that it runs: no real figures")
+    add_json(parser)
     given = parser.parse_args()
     torch.set_num_threads(given.threads)
     torch.manual_seed(0)
@@ -152,9 +160,11 @@ def main() -> None:
         width, inner, repeats, sizes = 32, 64, 2, [64]
     print(f"{EXPERTS} experts, {width} -> {inner}, {given.device}, {given.threads} threads")
     print(f"tokens  k  {'layer':24} {'ms':>10} {'/ dense':>9}")
+    rows = []
     for tokens in sizes:
         for top_k in (1, 2):
-            report(width, inner, tokens, top_k, given.device, repeats)
+            rows += report(width, inner, tokens, top_k, given.device, repeats)
+    write(given.json, rows)
 
 
 if __name__ == "__main__":

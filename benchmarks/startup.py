@@ -15,6 +15,8 @@ import subprocess
 import sys
 import tempfile
 
+from timing import Row, add_json, write
+
 PEER = ["-c", "import hydra, pydantic, omegaconf"]
 COMMANDS: dict[str, list[str]] = {
     "python -c 'import hydra, pydantic, omegaconf'": PEER,
@@ -59,7 +61,13 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--repeats", type=int, default=7)
     parser.add_argument("--limit", type=float, default=1.0, help="seconds")
+    parser.add_argument("--tiny", action="store_true", help="check that it runs: no real figures")
+    add_json(parser)
     given = parser.parse_args()
+    if given.tiny:
+        given.repeats = 1
+        for name in [name for name in COMMANDS if name not in (next(iter(COMMANDS)), "--help")]:
+            del COMMANDS[name]
     taken: dict[str, list[float]] = {name: [] for name in COMMANDS}
     with tempfile.TemporaryDirectory() as folder:
         for _ in range(given.repeats):  # in turns, so that a busy moment hits all alike
@@ -70,6 +78,10 @@ def main() -> int:
     print(f"{'command':46} {'seconds':>8} {'least':>8} {'ratio':>6}")
     for name, median in medians.items():
         print(f"{name:46} {median:8.2f} {min(taken[name]):8.2f} {median / peer:6.2f}")
+    write(
+        given.json,
+        [Row(name, "", times, "s", most=given.limit) for name, times in list(taken.items())[1:]],
+    )
     slow = [name for name, median in medians.items() if median > given.limit]
     if slow:
         print(f"above {given.limit:g} s: {', '.join(slow)}")

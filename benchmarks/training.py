@@ -27,6 +27,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+from timing import Row, add_json, write
+
 WARM_UPS = 2
 LONGEST = 128
 EQUAL = 64
@@ -141,8 +143,9 @@ def prepare(arguments: argparse.Namespace, folder: Path) -> str:
     import embedexp
     from embedexp import data
 
+    few = ["data.max_examples=200"] if arguments.tiny else []
     config = embedexp.compose(
-        ["data=stdlib_code", "data.holdout=0", *overrides(arguments, folder)[:3]]
+        ["data=stdlib_code", "data.holdout=0", *few, *overrides(arguments, folder)[:3]]
     )
     (dataset,) = data.load(config.data).train
     embedder = embedexp.build_embedder(config)
@@ -210,10 +213,14 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--chunk-tokens", type=int, default=4096)
     parser.add_argument("--chunk-texts", type=int, default=32)
     parser.add_argument("--equal", action="store_true")
-    parser.add_argument("--tiny", action="store_true")
+    parser.add_argument("--tiny", action="store_true", help="check that it runs: no real figures")
+    add_json(parser)
+    parser.add_argument("--least", type=float, help="the ratio that is the target")
     parser.add_argument("--side", choices=("embedexp", "sentence-transformers"))
     parser.add_argument("--folder", type=Path)
     arguments = parser.parse_args()
+    if arguments.tiny:
+        arguments.batch, arguments.steps, arguments.repeats = 8, 1, 1
     if arguments.attention_dropout is None:
         arguments.attention_dropout = arguments.dropout
     return arguments
@@ -244,6 +251,10 @@ def main() -> None:
         memory = statistics.median(found[1] for found in figures[side])
         ratio = statistics.median(ratios) if side == "embedexp" else 1.0
         print(f"{side:24}{rate:13.2f}{ratio:8.2f}{memory:12,.0f}")
+    peer = "CachedMultipleNegativesRankingLoss" if arguments.cached else "sentence-transformers"
+    what = f"{arguments.precision}, dropout {arguments.dropout:g}, batch {arguments.batch:,}"
+    what += ", equal lengths" if arguments.equal else ""
+    write(arguments.json, [Row(f"{what}, times faster", peer, ratios, least=arguments.least)])
 
 
 if __name__ == "__main__":
