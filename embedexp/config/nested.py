@@ -34,7 +34,8 @@ def fill(raw: DictConfig, folders: Sequence[Path] = ()) -> None:
     filled = {name: _filled(source, shared, files, known) for name, source in given.items()}
     if filled != given:
         # Assigning it would copy it, which takes longer than all of the above.
-        data._content["sources"] = DictConfig(filled, key="sources", parent=data)
+        content: Any = data._content
+        content["sources"] = DictConfig(filled, key="sources", parent=data)
 
 
 def alone(group: str, option: str, folders: Sequence[Path]) -> Any:
@@ -65,7 +66,7 @@ def _filled(
     if not isinstance(source, dict):
         return source
     own = source.get("data")
-    option = own.get("name") if isinstance(own, dict) else None
+    option: Any = own.get("name") if isinstance(own, dict) else None
     if option in files:
         # Many sources name the same few options, and reading a file takes milliseconds.
         if option not in known:

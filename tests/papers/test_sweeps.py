@@ -10,6 +10,7 @@ import pytest
 import embedexp
 from embedexp.config.catalogue import task_types, tasks_of
 from embedexp.runs import State
+from embedexp.sweeps.cells import cells
 from embedexp.sweeps.file import read, sweep_files, sweeps_folder
 from embedexp.sweeps.planning import plan
 from embedexp.sweeps.schema import Sweep
@@ -27,7 +28,6 @@ SMALLEST = [
     "scale=demo",
     "scale.steps=2",
     "scale.batch_size=32",
-    "scale.tokens=16",
     "scale.layers=2",
     "scale.examples=120",
     "scale.evaluation_queries=10",
@@ -171,8 +171,8 @@ def test_tasks_and_benchmarks_are_known_to_mteb(name: str) -> None:
 @pytest.mark.parametrize("name", FILES)
 def test_one_cell_runs_at_the_smallest_scale(name: str, tmp_path: Path) -> None:
     typed = [*SMALLEST, f"paths.runs={tmp_path / 'runs'}"]
-    cells = [cell for cell, _ in plan(sweep(name), typed, seeds=[0]).cells]
-    first = cells[-1] if sweep(name).mode == "chain" else cells[0]
+    every = cells(sweep(name))
+    first = every[-1] if sweep(name).mode == "chain" else every[0]
     made = plan(sweep(name), typed, seeds=[0], labels=[label for _, label in first.labels])
     for planned in made.runs:
         embedexp.run(planned.config, quiet=True)
