@@ -88,7 +88,7 @@ def pretrained(option: Backbone, route: Route | None = None) -> PreTrainedModel:
     folder = resolve(option)
     stated = weights.architecture_in(folder)
     if stated is not None:
-        agree(native(option), stated, folder)
+        agree(native(option), stated, folder, option.layers)
         model = skeleton(option)
         experts = weights.experts_of(folder) is not None
         if route is not None and experts:
@@ -108,9 +108,9 @@ def of_transformers(option: Backbone, folder: Path) -> PreTrainedModel:
     theirs = json.loads((folder / CONFIG).read_text(encoding="utf-8"))
     architecture = native(option)
     if theirs.get("model_type") == architecture["model_type"]:
-        agree(architecture, theirs, folder)
+        agree(architecture, theirs, folder, option.layers)
         return read(option, architecture, folder, theirs)
-    agree(option.architecture, theirs, folder)
+    agree(option.architecture, theirs, folder, option.layers)
     if option.positions is None:
         return read(option, architecture, folder, theirs)
     absolute = option.model_copy(update={"positions": None})
@@ -175,8 +175,15 @@ def shift_positions(
     return arguments, keywords
 
 
-def agree(architecture: Mapping[str, Any], theirs: Mapping[str, Any], folder: Path) -> None:
+def agree(
+    architecture: Mapping[str, Any],
+    theirs: Mapping[str, Any],
+    folder: Path,
+    layers: int | None = None,
+) -> None:
     """Check the experiment's architecture against the source's, on the values that both state.
+
+    A source that has been cut to the first `layers` already, by an earlier run, has those alone.
 
     Raises:
         UserError: a value differs; names the first.
@@ -184,6 +191,8 @@ def agree(architecture: Mapping[str, Any], theirs: Mapping[str, Any], folder: Pa
     for key, value in architecture.items():
         if key.endswith("layer_types") and value and key in theirs:
             value = value[: len(theirs[key])]  # an export may keep the first layers only
+        if key == "num_hidden_layers" and layers is not None:
+            value = min(value, max(layers, theirs.get(key, value)))
         if key in theirs and theirs[key] != value:
             raise UserError(
                 f"backbone.architecture.{key} is {value}, the source says {theirs[key]}",

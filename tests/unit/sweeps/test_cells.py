@@ -112,6 +112,20 @@ def test_labels_set_the_last_stage_unless_they_name_another() -> None:
     assert overrides_of(cell, "fine", made, scope) == ["seed=0", "s=2", "x=1"]
 
 
+def test_a_label_sets_other_stages_further_at_demo_scale() -> None:
+    made = sweep(
+        stages={"mine": ["teacher=own"], "train": []},
+        rows={"large": {"stages": {"mine": {"full": ["teacher=large", "k=4"], "demo": ["k=2"]}}}},
+    )
+    cell = cells(made)[0]
+    found = {
+        scale: set(overrides_of(cell, "mine", made, Scope.of(made, [f"scale={scale}"])))
+        for scale in ("full", "demo")
+    }
+    assert found["full"] == {"teacher=large", "k=4", "seed=0", "scale=full"}
+    assert found["demo"] == {"teacher=large", "k=2", "seed=0", "scale=demo"}
+
+
 @pytest.mark.parametrize(
     ("typed", "told"),
     [("pree:x=1", "did you mean pre"), ("seed=4", "--seeds"), ("pre:seed=4", "--seeds")],
