@@ -37,6 +37,14 @@ def test_weights_come_back_as_they_were_saved(folder):
     assert not equal(first, random)
 
 
+def test_a_source_that_was_cut_before_is_not_taken_for_another(folder):
+    deep = {"architecture.num_hidden_layers": 6}
+    cut, _ = backbone.load(pretrained(folder, layers=2, **deep))
+    assert equal(cut, backbone.load(pretrained(folder))[0])
+    with pytest.raises(UserError, match="num_hidden_layers is 6, the source says 2"):
+        backbone.load(pretrained(folder, **deep))
+
+
 def test_the_first_layers_are_kept(folder):
     whole, _ = backbone.load(pretrained(folder))
     cut, _ = backbone.load(pretrained(folder, layers=1))

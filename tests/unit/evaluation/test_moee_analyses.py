@@ -177,9 +177,7 @@ class Clouds:
     """An encoder for mteb: two parts, of which each knows half of what a text is about."""
 
     def __init__(self) -> None:
-        self.mteb_model_meta = ModelMeta.create_empty(
-            {"name": "embedexp/clouds", "revision": "1"}
-        )
+        self.mteb_model_meta = ModelMeta.create_empty({"name": "embedexp/clouds", "revision": "1"})
 
     def vector(self, text: str) -> np.ndarray[Any, Any]:
         kind, number = int(text.split()[0]), int(text.split()[1])
