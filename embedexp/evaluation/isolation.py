@@ -64,6 +64,8 @@ def quiet() -> Iterator[None]:
     try:
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", category=UndefinedMetricWarning)
+            # scikit-learn takes many classes with few examples of each for a mistake.
+            warnings.filterwarnings("ignore", message="The number of unique classes is greater")
             yield
     finally:
         bitext_mining_evaluator.tqdm = original
