@@ -96,7 +96,7 @@ def _print_config(given: argparse.Namespace) -> int:
     from hydra.core.hydra_config import HydraConfig
     from omegaconf import OmegaConf, open_dict
 
-    from embedexp.config.compose import compose_raw, from_raw
+    from embedexp.config.compose import compose_raw, from_raw, published_values
     from embedexp.config.explain import presented
 
     with presented(given.overrides, given.config_dir):
@@ -111,7 +111,7 @@ def _print_config(given: argparse.Namespace) -> int:
         return OK
     with presented(given.overrides, given.config_dir), open_dict(raw):
         raw.pop("hydra", None)
-        from_raw(raw, given.overrides)
+        from_raw(raw, given.overrides, published_values(given.overrides, given.config_dir))
     return OK
 
 

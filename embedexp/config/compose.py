@@ -43,7 +43,7 @@ def compose(overrides: Sequence[str] = (), config_dirs: Sequence[str | Path] = (
     with presented(overrides, config_dirs):
         _require_known_keys(overrides, config_dirs)
         raw = compose_raw(overrides, config_dirs)
-        return from_raw(raw, overrides, _paper(overrides, config_dirs))
+        return from_raw(raw, overrides, published_values(overrides, config_dirs))
 
 
 def paper_overrides(overrides: Sequence[str], config_dirs: Sequence[str | Path] = ()) -> list[str]:
@@ -61,7 +61,9 @@ def paper_overrides(overrides: Sequence[str], config_dirs: Sequence[str | Path] 
     return [*papers, *named]
 
 
-def _paper(overrides: Sequence[str], config_dirs: Sequence[str | Path]) -> dict[str, Any] | None:
+def published_values(
+    overrides: Sequence[str], config_dirs: Sequence[str | Path]
+) -> dict[str, Any] | None:
     """What the chosen paper's file says by itself, where the overrides say more; else None."""
     papers = [text for text in overrides if chooses_paper(text)]
     if not papers or len(papers) == len(overrides):

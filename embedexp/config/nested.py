@@ -71,7 +71,8 @@ def _filled(
         # Many sources name the same few options, and reading a file takes milliseconds.
         if option not in known:
             known[option] = _content(_whole(option, files))
-        source = source | {"data": _merged(known[option], own)}
+        said = {key: value for key, value in own.items() if key != "name"}  # a file's own counts
+        source = source | {"data": _merged(known[option], said)}
     return source | {key: f"${{data.each.{key}}}" for key in shared if key not in source}
 
 

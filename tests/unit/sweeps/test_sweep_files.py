@@ -81,7 +81,8 @@ def test_every_cell_composes_and_none_is_there_twice(name: str, scale: str) -> N
 def test_published_figures_and_comparisons_name_places_of_the_table(name: str, scale: str) -> None:
     made = table(planned(name, scale))
     sweep = planned(name, scale).sweep
-    if sweep.published is not None and sweep.measures_at(demo=scale == "demo"):
+    # At demo scale a table may have other measures than the paper's.
+    if sweep.published is not None and scale == "full":
         assert any(entry.published is not None for entry in made.entries.values())
     assert made.comparisons or len(made.rows) == 1
 
