@@ -65,7 +65,7 @@ def _filled(
     """One source with what its option's file and `data.each` say; `known` keeps the files."""
     if not isinstance(source, dict):
         return source
-    own = source.get("data")
+    own: Any = source.get("data")
     option: Any = own.get("name") if isinstance(own, dict) else None
     if option in files:
         # Many sources name the same few options, and reading a file takes milliseconds.
