@@ -168,7 +168,8 @@ def _option(override: Override, group: str, situation: Situation) -> UserError |
         )
     for name in _names(override):
         if name not in options:
-            near = [f"{group}={option}" for option in closest(name, options)]
+            mark = "" if group in GROUPS else typed[: len(typed) - len(typed.lstrip("+~"))]
+            near = [f"{mark}{group}={option}" for option in closest(name, options)]
             have = f"{group} has {shorten(', '.join(options), 100)}"
             hint = f"did you mean {' or '.join(near)}? {have}" if near else have
             what = f"the group {group} has no option {shorten(name, 40)}"

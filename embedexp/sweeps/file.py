@@ -129,6 +129,14 @@ def _invalid(error: ValidationError, path: Path) -> UserError:
     if first["type"] == "missing":
         return UserError(f"{dotted} is missing", where=where, hint="give it a value")
     given = first["input"]
+    if first["type"] == "literal_error":
+        words = first["ctx"]["expected"].replace("'", "").replace(" or ", ", ").split(", ")
+        words += ["search"] if dotted == "mode" else []  # of another kind of file, with a space
+        near = closest(str(given), words)
+        listed = f"one of {', '.join(words)}"
+        hint = f"did you mean {' or '.join(near)}? {listed}" if near else listed
+        what = f"{shorten(given, 60)} is no {keys[-1]}"
+        return UserError(what, where=where, hint=hint)
     way = "quote labels and numbers in overrides" if isinstance(given, bool | float) else None
     return UserError(f"{dotted}: {first['msg']}, not {shorten(given, 60)}", where=where, hint=way)
 

@@ -151,7 +151,7 @@ def test_a_group_that_must_be_added_says_so(tmp_path: Path) -> None:
     dirs = _option(tmp_path, "paper", "mine", "# @package _global_\nname: mine\n")
     assert "+paper=mine" in error_of("paper=mine", config_dirs=dirs)
     assert compose(["+paper=mine"], dirs).name == "mine"
-    assert "did you mean paper=mine?" in error_of("+paper=mien", config_dirs=dirs)
+    assert "did you mean +paper=mine?" in error_of("+paper=mien", config_dirs=dirs)
 
 
 def test_a_config_folder_that_does_not_exist_is_told(tmp_path: Path) -> None:

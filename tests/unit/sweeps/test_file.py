@@ -42,7 +42,7 @@ def test_list_of_overrides_is_short_for_an_entry(tmp_path: Path) -> None:
         (GOOD + "colums: {}\n", ["no key colums", ":6", "did you mean columns?"]),
         (GOOD + "measures:\n  m: {metrc: x}\n", ["measures.m.metrc", ":7", "did you mean metric?"]),
         ("title: T\nrows: {a: []}\n", ["question is missing"]),
-        (GOOD + "mode: gird\n", ["mode", ":6", "'grid'"]),
+        (GOOD + "mode: gird\n", ["gird is no mode", ":6", "did you mean grid?", "search"]),
         (GOOD + "  a: [x=1]\n", ["'a' is there twice, again on line 6"]),
         (GOOD + "mode: zip\n", ["mode zip needs axes"]),
         (GOOD + "mode: list\ncolumns: {c: []}\n", ["mode list", "no columns", ":7"]),
