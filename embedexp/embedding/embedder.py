@@ -166,7 +166,7 @@ class Embedder(nn.Module):
         task: str = "search_document",
         role: Role | None = None,
         width: int | None = None,
-        batch_tokens: int = 8192,
+        batch_tokens: int | None = None,
         progress: bool = False,
         on_batch: Callable[[int], None] | None = None,
     ) -> NDArray[np.float32]:
@@ -174,8 +174,9 @@ class Embedder(nn.Module):
 
         `task` is an instruction task: it chooses the prompt and, in task-routed models, the
         expert. `role` chooses which of the two lengths texts are cut to, by default the query's
-        for `search_query` and the document's for the rest. `width` truncates further. `on_batch`
-        is told how many more texts are done.
+        for `search_query` and the document's for the rest. `width` truncates further. So many
+        tokens are embedded at once as `batch_tokens` says, or as suit the device. `on_batch` is
+        told how many more texts are done.
 
         Raises:
             UserError: unknown task or role, or more dimensions than there are.

@@ -14,6 +14,7 @@ from embedexp.config.tasks import INSTRUCTIONS, POSITIVE, QUERY
 from embedexp.data import prompted
 
 from .embedder import Role
+from .prepacking import prepacked
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from .embedder import Embedder
+
+BATCH_TOKENS = {"cpu": 2_048, "gpu": 8_192}
+"""Tokens embedded at once unless told otherwise: on a CPU, what its caches hold of a layer."""
 
 
 def encode(
@@ -30,7 +34,7 @@ def encode(
     task: str,
     role: Role | None,
     width: int | None,
-    batch_tokens: int,
+    batch_tokens: int | None,
     progress: bool,
     on_batch: Callable[[int], None] | None = None,
 ) -> NDArray[np.float32]:
@@ -49,11 +53,19 @@ def encode(
     sequences = tokenize(embedder, texts, task=task, role=role)
     vectors = np.empty((len(texts), width or embedder.width), dtype=np.float32)
 
+    lengths = [len(sequence) for sequence in sequences]
+    if batch_tokens is None:
+        batch_tokens = BATCH_TOKENS["cpu" if embedder.device.type == "cpu" else "gpu"]
+
     training = embedder.training
     embedder.eval()
     try:
-        with torch.inference_mode(), bar(len(texts), progress) as advance:
-            for index in batches([len(s) for s in sequences], batch_tokens):
+        with (
+            torch.inference_mode(),
+            prepacked(embedder, sum(lengths)),
+            bar(len(texts), progress) as advance,
+        ):
+            for index in batches(lengths, batch_tokens):
                 batch = TokenBatch.pack(
                     [sequences[i] for i in index],
                     [INSTRUCTIONS.index(task)] * len(index),

@@ -55,8 +55,7 @@ class Subject:
             if prompt is not None:
                 raise TypeError("only an Embedder can be given another prompt")
             return self.embedder.encode(texts, task=task)
-        arguments: dict[str, Any] = {"batch_tokens": self.batch_tokens} if self.batch_tokens else {}
-        return self._with(task, prompt).encode(texts, task=task, **arguments)
+        return self._with(task, prompt).encode(texts, task=task, batch_tokens=self.batch_tokens)
 
     def treatment(self, task: str, prompt: str | None) -> Hashable:
         """What an instruction task does to a text: where it is equal, so are a text's vectors."""

@@ -173,7 +173,12 @@ class TeacherEmbeddings(Option):
 
     precision: Literal["float32", "float16"] = field("of the vectors that are kept")
     block: int = field("texts embedded between two writes to the cache", ge=1, identity=False)
-    batch_tokens: int = field("tokens embedded at once", unit="tokens", ge=1, identity=False)
+    batch_tokens: int | None = field(
+        "tokens embedded at once; null: 2,048 on a CPU, 8,192 elsewhere",
+        unit="tokens",
+        ge=1,
+        identity=False,
+    )
 
 
 class MineStage(Option):
