@@ -65,6 +65,7 @@ BENCHMARKS: dict[str, Benchmark] = {
     "training_equal": Benchmark(
         "training.py", (*TRAINING, "2", "--equal", "--least", "1.05"), True
     ),
+    "training_bare": Benchmark("training.py", (*TRAINING, "3", "--bare", "--least", "0.95"), True),
     "training_cached": Benchmark(
         "training.py",
         (*CACHED, "--batch", "256", "--dropout", "0", "--least", "1.5"),

@@ -2,14 +2,16 @@
 
     python benchmarks/training.py [--batch 128] [--steps 6] [--repeats 3] [--threads 1]
         [--dropout 0.1] [--precision float32|bf16_mixed] [--cached] [--chunk-tokens 4096]
-        [--chunk-texts 32] [--equal] [--tiny]
+        [--chunk-texts 32] [--equal] [--bare] [--tiny]
 
 Both train MiniLM (6 layers, width 384) on docstrings and code of the standard library with in-batch
 negatives at temperature 0.05, fused AdamW, the same batch size, dropout, precision and longest
 text (128 tokens). `--equal` takes only texts that fill 64 tokens, so that nothing is padded.
-`--cached` compares the gradient cache with CachedMultipleNegativesRankingLoss. Each measurement is
-a process of its own, in turns; the clock is processor time from the end of the second step to the
-end of the last, with everything that happens between: loading, logging, clipping, the optimizer.
+`--cached` compares the gradient cache with CachedMultipleNegativesRankingLoss, `--bare` the plain
+step with the hand-written loop of `packed_loop.py`, which is the practical limit. Each
+measurement is a process of its own, in turns; the clock is processor time from the end of the
+second step to the end of the last, with everything that happens between: loading, logging,
+clipping, the optimizer.
 The table shows medians over repeats, the median ratio within a turn, and the peak memory of the
 process.
 """
@@ -138,6 +140,26 @@ def theirs(arguments: argparse.Namespace, folder: Path) -> list[float]:
     return ends
 
 
+def bare(arguments: argparse.Namespace, folder: Path) -> list[float]:
+    """Processor time at the end of each step of the hand-written loop."""
+    from packed_loop import packed_loop
+
+    return packed_loop(
+        folder,
+        steps=arguments.steps + WARM_UPS,
+        batch=arguments.batch,
+        tokens=EQUAL if arguments.equal else LONGEST,
+        rate=arguments.dropout,
+        attention_rate=arguments.attention_dropout,
+        learning_rate=LEARNING_RATE,
+        bf16=arguments.precision == "bf16_mixed",
+        threads=arguments.threads,
+    )
+
+
+SIDES = {"embedexp": ours, "sentence-transformers": theirs, "packed loop": bare}
+
+
 def prepare(arguments: argparse.Namespace, folder: Path) -> str:
     """Write the pairs and the model that both sides read; says what the lengths are like."""
     import embedexp
@@ -193,7 +215,7 @@ def one(side: str, arguments: argparse.Namespace, folder: Path) -> None:
     """Measure one side in this process and print the figures."""
     import resource
 
-    ends = (ours if side == "embedexp" else theirs)(arguments, folder)
+    ends = SIDES[side](arguments, folder)
     seconds = (ends[-1] - ends[WARM_UPS - 1]) / arguments.steps
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     print(json.dumps({"rate": arguments.batch / seconds, "memory": peak}))
@@ -213,10 +235,11 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--chunk-tokens", type=int, default=4096)
     parser.add_argument("--chunk-texts", type=int, default=32)
     parser.add_argument("--equal", action="store_true")
+    parser.add_argument("--bare", action="store_true", help="against a bare loop")
     parser.add_argument("--tiny", action="store_true", help="check that it runs: no real figures")
     add_json(parser)
     parser.add_argument("--least", type=float, help="the ratio that is the target")
-    parser.add_argument("--side", choices=("embedexp", "sentence-transformers"))
+    parser.add_argument("--side", choices=tuple(SIDES))
     parser.add_argument("--folder", type=Path)
     arguments = parser.parse_args()
     if arguments.tiny:
@@ -232,7 +255,8 @@ def main() -> None:
     if arguments.side:
         one(arguments.side, arguments, arguments.folder)
         return
-    sides = ("sentence-transformers", "embedexp")
+    other = "packed loop" if arguments.bare else "sentence-transformers"
+    sides = (other, "embedexp")
     figures: dict[str, list[tuple[float, float]]] = {side: [] for side in sides}
     with tempfile.TemporaryDirectory() as name:
         print(prepare(arguments, Path(name)), flush=True)
@@ -242,8 +266,7 @@ def main() -> None:
                 rate, memory = figures[side][-1]
                 print(f"  {side:22} {rate:8.2f} samples/CPU s  {memory:8,.0f} MiB", flush=True)
     ratios = [
-        mine[0] / peer[0]
-        for peer, mine in zip(figures["sentence-transformers"], figures["embedexp"], strict=True)
+        mine[0] / peer[0] for peer, mine in zip(figures[other], figures["embedexp"], strict=True)
     ]
     print(f"{'':24}samples/CPU s   ratio    peak MiB")
     for side in sides:
@@ -251,7 +274,7 @@ def main() -> None:
         memory = statistics.median(found[1] for found in figures[side])
         ratio = statistics.median(ratios) if side == "embedexp" else 1.0
         print(f"{side:24}{rate:13.2f}{ratio:8.2f}{memory:12,.0f}")
-    peer = "CachedMultipleNegativesRankingLoss" if arguments.cached else "sentence-transformers"
+    peer = "CachedMultipleNegativesRankingLoss" if arguments.cached else other
     what = f"{arguments.precision}, dropout {arguments.dropout:g}, batch {arguments.batch:,}"
     what += ", equal lengths" if arguments.equal else ""
     write(arguments.json, [Row(f"{what}, times faster", peer, ratios, least=arguments.least)])

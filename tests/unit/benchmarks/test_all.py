@@ -9,7 +9,14 @@ import pytest
 
 from .conftest import FOLDER
 
-HELPERS = {"__main__.py", "timing.py", "gpu_attention.py", "gpu_bench.py", "gpu_models.py"}
+HELPERS = {
+    "__main__.py",
+    "gpu_attention.py",
+    "gpu_bench.py",
+    "gpu_models.py",
+    "packed_loop.py",
+    "timing.py",
+}
 
 
 @pytest.fixture
