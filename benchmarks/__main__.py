@@ -40,6 +40,7 @@ CACHED = ("--steps", "2", "--repeats", "2", "--cached")
 
 BENCHMARKS: dict[str, Benchmark] = {
     "startup": Benchmark("startup.py"),
+    "first_step": Benchmark("first_step.py"),
     "launch": Benchmark("launch.py", ("--looped", "3")),
     "batches": Benchmark("batches.py", (), True),
     "cosent": Benchmark("cosent.py", (), True),

@@ -27,7 +27,16 @@ IN_PROCESS = [
 ]
 """Those that need no process of their own."""
 
-OTHERS = ["gradient_cache", "infonce", "launch", "memory", "mining", "startup", "training"]
+OTHERS = [
+    "first_step",
+    "gradient_cache",
+    "infonce",
+    "launch",
+    "memory",
+    "mining",
+    "startup",
+    "training",
+]
 
 
 def rows_of(path):
