@@ -176,6 +176,43 @@ def the_source_run_has_this_architecture(config: Config) -> Problem | None:
     return None
 
 
+@rule("backbone")
+def the_source_run_has_this_tokenizer(config: Config) -> Problem | None:
+    """Weights of a run have learned the numbers that its tokenizer gives; others mean nothing."""
+    backbone = config.backbone
+    source, tokenizer = backbone.source, backbone.tokenizer
+    if backbone.weights != "pretrained" or not source or not tokenizer:
+        return None
+    run = enclosing_run(source)
+    if run is None or _place(tokenizer) == _place(source):
+        return None
+    theirs = _tokenizer_of(config_of(run[0]))
+    if theirs is None or theirs == _place(tokenizer):
+        return None
+    return Problem(
+        f"backbone.tokenizer={tokenizer}, but the weights of backbone.source={source} have "
+        f"learned with that run's own",
+        "set backbone.tokenizer=null, which takes the run's",
+    )
+
+
+def _tokenizer_of(run: Config) -> str | None:
+    """Where a run's tokenizer comes from in the end; None for a merge, which has its models'."""
+    if "backbone" not in run.stage.uses:
+        return None
+    tokenizer, source = run.backbone.tokenizer, run.backbone.source
+    if tokenizer or not source:
+        return _place(tokenizer) if tokenizer else None
+    inside = enclosing_run(source)
+    return source if inside is None else _tokenizer_of(config_of(inside[0]))
+
+
+def _place(name: str) -> str:
+    """What tells a tokenizer's source from others: a run's signature, wherever the run lies."""
+    inside = enclosing_run(name)
+    return name if inside is None else str(run_signature(inside[0]))
+
+
 @rule("backbone", "routing")
 def planned_experts_go_on(config: Config) -> Problem | None:
     """A run that is still to come has the experts that its config says; its files tell later."""
@@ -195,5 +232,6 @@ def planned_experts_go_on(config: Config) -> Problem | None:
 RULES: tuple[Rule, ...] = (
     runs_leave_what_is_read,
     the_source_run_has_this_architecture,
+    the_source_run_has_this_tokenizer,
     planned_experts_go_on,
 )

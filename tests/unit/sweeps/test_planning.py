@@ -170,6 +170,11 @@ def test_base_skips_the_stages_that_have_no_use_for_it_and_no_others(runs: str) 
             {"pretrain": ["routing=moe"], "fine": [*FROM_RUN, "routing=dense"]},
             "set routing=moe",
         ),
+        (
+            {"tokenizer": ["stage=tokenizer"], "pretrain": ["backbone.tokenizer={tokenizer}"],
+             "fine": FROM_RUN},
+            "set backbone.tokenizer=null, which takes the run's",
+        ),
     ],
 )  # fmt: skip
 def test_pipelines_that_can_not_work_are_refused_before_they_start(
@@ -178,6 +183,13 @@ def test_pipelines_that_can_not_work_are_refused_before_they_start(
     with pytest.raises(UserError, match=told):
         plan(sweep(mode="chain", stages=stages), [runs])
     assert list(tmp_path.iterdir()) == []
+
+
+def test_the_tokenizer_of_the_weights_may_be_named_again(runs: str) -> None:
+    stages = {"tokenizer": ["stage=tokenizer"], "pretrain": ["backbone.tokenizer={tokenizer}"]}
+    for more in (["backbone.tokenizer=null"], ["backbone.tokenizer={tokenizer}"]):
+        made = sweep(mode="chain", stages={**stages, "fine": [*FROM_RUN, *more]})
+        assert len(plan(made, [runs]).runs) == 3
 
 
 def test_cells_that_scale_makes_equal_are_refused(runs: str) -> None:
