@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from embedexp.config.errors import UserError
 
 from . import OK
+from .search import report_search
 from .sweeps import command_of, planned_sweep, sweep_parser, where_looked
 
 if TYPE_CHECKING:
@@ -19,7 +20,10 @@ if TYPE_CHECKING:
 
 
 def report(arguments: Sequence[str]) -> int:
-    """Write the page of a sweep file from the runs that there are, or its W&B report."""
+    """Write the page of a sweep file from the runs that there are, or its W&B report.
+
+    A search has a page of its trials.
+    """
     from embedexp.sweeps.file import find
     from embedexp.sweeps.launching import launcher_of
     from embedexp.sweeps.search.file import is_search
@@ -31,10 +35,7 @@ def report(arguments: Sequence[str]) -> int:
     given = parser.parse_intermixed_args(list(arguments))
     path = find(given.file)
     if is_search(path):
-        raise UserError(
-            f"{path.name} is a search, which has no table to report",
-            hint="its trials and plots: python -m embedexp sweep " + given.file,
-        )
+        return report_search(path, given)
     _, _, typed = launcher_of(given.words)
     _, planned = planned_sweep(given, typed)
     if not any(run.directory.config_file.exists() for run in planned.runs):
@@ -64,6 +65,7 @@ def _page(planned: SweepPlan, made: Table, target: Path) -> None:
 
 
 def _wandb(planned: SweepPlan, made: Table, target: Path | None) -> int:
+    from embedexp.runs.files import write_atomically
     from embedexp.sweeps.wandb_report import publish, specification
 
     if target is None:
@@ -71,7 +73,7 @@ def _wandb(planned: SweepPlan, made: Table, target: Path | None) -> int:
         return OK
     text = json.dumps(specification(planned, made), indent=2, ensure_ascii=False) + "\n"
     try:
-        target.write_text(text, encoding="utf-8")
+        write_atomically(target, text)
     except OSError as error:
         raise UserError(f"{target} can't be written: {error.strerror}") from None
     print(f"report   {target}")

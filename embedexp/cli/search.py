@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from embedexp.sweeps.planning import SweepPlan
+    from embedexp.sweeps.search.file import SearchFile
+    from embedexp.sweeps.search.settings import SearchSettings
+    from embedexp.sweeps.search.space import Space
 
 # What W&B's agent tells the process that it starts.
 _AGENT = ("WANDB_SWEEP_ID", "WANDB_RUN_ID", "WANDB_SWEEP_PARAM_PATH")
@@ -55,13 +58,10 @@ def elsewhere(given: argparse.Namespace) -> int | None:
 def search(path: Path, given: argparse.Namespace) -> int:
     """Carry out the search in a sweep file; fails if it ends before enough trials are complete."""
     from embedexp.sweeps.launching import launcher_of
-    from embedexp.sweeps.search.file import read, settings_in
     from embedexp.sweeps.search.run import Launcher, run
 
     name, launcher_settings, typed = launcher_of(given.words)
-    file, space = read(path)
-    settings = settings_in(file, [text for text in typed if text.startswith(_SWEEPER)])
-    fixed = [*file.base, *_own(typed, given)]
+    file, space, settings, fixed = _read(path, typed, given)
     keys = tuple(
         text.partition("=")[0].removeprefix("hydra.launcher.").partition(".")[0]
         for text in given.words
@@ -77,6 +77,41 @@ def search(path: Path, given: argparse.Namespace) -> int:
         source=str(path.resolve()),
     )
     return OK if found.problem is None else RUN_FAILED
+
+
+def report_search(path: Path, given: argparse.Namespace) -> int:
+    """Write the page of the search in a sweep file, as it stands.
+
+    Raises:
+        UserError: it has not been started, or an argument has no effect.
+    """
+    from embedexp.sweeps.launching import launcher_of
+    from embedexp.sweeps.report.build import save
+    from embedexp.sweeps.report.search import page
+    from embedexp.sweeps.search.run import as_it_stands
+
+    for flag, value in (("--wandb", given.wandb), ("--only", given.only), ("--seeds", given.seeds)):
+        if value:
+            raise UserError(f"{flag} has no effect on the page of a search", hint="drop it")
+    _, _, typed = launcher_of(given.words)
+    file, space, settings, fixed = _read(path, typed, given)
+    found = as_it_stands(fixed, space, settings, given.config_dir)
+    target = given.to or Path(f"{path.stem}.html")
+    save(page(file, space, settings, fixed, found, target.absolute().parent), target)
+    print(f"page     {target}")
+    return OK
+
+
+def _read(
+    path: Path, typed: Sequence[str], given: argparse.Namespace
+) -> tuple[SearchFile, Space, SearchSettings, list[str]]:
+    """The file's content, space and settings, and the overrides that all trials share."""
+    from embedexp.sweeps.search.file import read, settings_in
+
+    file, space = read(path)
+    about = [text for text in typed if text.startswith(_SWEEPER)]
+    own = _own([text for text in typed if text not in about], given)
+    return file, space, settings_in(file, about), [*file.base, *own]
 
 
 def write_wandb(path: Path, given: argparse.Namespace) -> int:
@@ -97,24 +132,26 @@ def write_wandb(path: Path, given: argparse.Namespace) -> int:
 
 def _wandb(path: Path, given: argparse.Namespace) -> dict[str, Any]:
     from embedexp.sweeps import wandb_sweep
-    from embedexp.sweeps.search.file import is_search, read, settings_in
+    from embedexp.sweeps.search.file import is_search
 
     if any("hydra.launcher" in text or "hydra/launcher" in text for text in given.words):
         raise UserError(
             "W&B's agents start runs themselves; a launcher has no effect",
             hint="start agents where runs are to be, in SLURM jobs for example",
         )
-    own = _own(given.words, given)
     if is_search(path):
-        file, space = read(path)
-        settings = settings_in(file, [text for text in given.words if text.startswith(_SWEEPER)])
+        file, space, settings, fixed = _read(path, given.words, given)
+        own = fixed[len(file.base) :]
         return wandb_sweep.search_config(
             file.title, file.question, file.base, space, settings, given.file, own
         )
     from embedexp.sweeps.file import read as read_table
 
-    seeds = None if given.seeds is None else [int(part) for part in given.seeds.split(",")]
-    return wandb_sweep.config(read_table(path), given.file, own, seeds)
+    from .sweeps import seeds_of
+
+    return wandb_sweep.config(
+        read_table(path), given.file, _own(given.words, given), seeds_of(given.seeds)
+    )
 
 
 def cell(arguments: Sequence[str]) -> int:
@@ -167,7 +204,8 @@ def _cell(path: Path, given: argparse.Namespace) -> int:
         config_dirs=given.config_dir,
     )
     (shown,) = [run for one, run in planned.cells if one.labels == wanted.labels]
-    before = tuple(run for run in planned.to_run if run is not shown)
+    own = shown.config.signature  # the plan's runs are copies, with labels of their own
+    before = tuple(run for run in planned.to_run if run.config.signature != own)
     if before and not _finished(dataclasses.replace(planned, runs=before), path):
         return RUN_FAILED
     return execute(shown.config)
@@ -200,9 +238,10 @@ def _split(words: Sequence[str], names: Sequence[str]) -> tuple[dict[str, str], 
 
 
 def _own(words: Sequence[str], given: argparse.Namespace) -> list[str]:
-    """Overrides among `words`: not those of the search, nor of launchers."""
-    own = [word for word in words if not word.lstrip("+").startswith("hydra")]
-    for word in own:
+    """The overrides `words`, and where runs are to lie; none of them is one of Hydra's own."""
+    for word in words:
+        if word.lstrip("+~").startswith(("hydra.", "hydra/")):
+            raise UserError(f"{word} has no effect here", hint="drop it")
         if "=" not in word and not word.startswith("~"):
             raise UserError(f"{word!r} is no override", hint="key=value")
-    return own if given.runs is None else [*own, f"paths.runs={given.runs}"]
+    return [*words] if given.runs is None else [*words, f"paths.runs={given.runs}"]

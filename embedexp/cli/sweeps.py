@@ -53,6 +53,7 @@ def sweep(arguments: Sequence[str]) -> int:
 
 def show_table(arguments: Sequence[str]) -> int:
     """Print the table of a sweep file from the runs that have finished."""
+    from embedexp.runs.files import write_atomically
     from embedexp.sweeps.formats import format_of, render
     from embedexp.sweeps.launching import launcher_of
     from embedexp.sweeps.table import table
@@ -61,10 +62,10 @@ def show_table(arguments: Sequence[str]) -> int:
     parser.add_argument("--format")
     parser.add_argument("--to", type=Path, metavar="FILE")
     given = parser.parse_intermixed_args(list(arguments))
+    chosen = given.format or (format_of(given.to.suffix) if given.to is not None else "terminal")
     _, _, typed = launcher_of(given.words)
     _, planned = planned_sweep(given, typed)
     made = table(planned)
-    chosen = given.format or (format_of(given.to.suffix) if given.to is not None else "terminal")
     text = render(made, chosen)
     if not any(entry.values for entry in made.entries.values()):
         raise UserError(
@@ -76,7 +77,7 @@ def show_table(arguments: Sequence[str]) -> int:
         print(text, end="")
         return OK
     try:
-        given.to.write_text(text, encoding="utf-8")
+        write_atomically(given.to, text)
     except OSError as error:
         raise UserError(f"{given.to} can't be written: {error.strerror}") from None
     print(f"table    {given.to}")
@@ -109,13 +110,18 @@ def planned_sweep(given: argparse.Namespace, typed: list[str]) -> tuple[Path, Sw
         read(path),
         typed,
         labels=given.only,
-        seeds=_seeds(given.seeds),
+        seeds=seeds_of(given.seeds),
         config_dirs=given.config_dir,
     )
     return path, planned
 
 
-def _seeds(text: str | None) -> list[int] | None:
+def seeds_of(text: str | None) -> list[int] | None:
+    """The seeds of `--seeds`, each once; None where it was not given.
+
+    Raises:
+        UserError: it holds something else.
+    """
     if text is None:
         return None
     try:
@@ -127,13 +133,14 @@ def _seeds(text: str | None) -> list[int] | None:
 
 
 def command_of(name: str, given: argparse.Namespace, typed: Sequence[str]) -> str:
-    """The command line of `name` for the same file, scale and folder."""
+    """The command line of `name` for the same cells, scale and folders."""
     import shlex
 
     words = ["python", "-m", "embedexp", name, given.file, *typed]
     words += [part for label in given.only for part in ("--only", label)]
     words += ["--seeds", given.seeds] if given.seeds else []
     words += ["--runs", given.runs] if given.runs else []
+    words += [part for folder in given.config_dir for part in ("--config-dir", folder)]
     return shlex.join(words)
 
 

@@ -14,10 +14,15 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
+    from embedexp.runs.view import View
+
     from .outcome import Outcome
     from .plan import Cell
 
 LOOK_SECONDS = 2.0
+# Between a job's end and its requeueing, or SLURM's word about it, a run may look ended.
+CALM_SECONDS = 15.0
+_ENDED = (State.FINISHED, State.FAILED, State.CANCELLED, State.SKIPPED)
 
 
 class Standing(Enum):
@@ -61,11 +66,30 @@ class Order:
         return Standing.WAITS if waits else Standing.READY
 
 
+class Calm:
+    """Tells runs that have ended from those whose job SLURM is about to start once more."""
+
+    def __init__(self) -> None:
+        self._since: dict[Path, float] = {}
+
+    def ended(self, seen: View) -> bool:
+        """Whether the run has said that it ended, or nobody has had it for a while."""
+        path = seen.run.path
+        if seen.active:
+            self._since.pop(path, None)
+            return False
+        if seen.state in _ENDED or seen.job is None or seen.job.launcher != "slurm":
+            return True
+        first = self._since.setdefault(path, time.monotonic())
+        return time.monotonic() - first >= CALM_SECONDS
+
+
 class Watch:
     """Runs that somebody else carries out: how they stand, asked for at most every few seconds."""
 
     def __init__(self) -> None:
         self._seen: dict[str, tuple[float, str]] = {}
+        self._calm = Calm()
 
     def state(self, path: Path) -> str:
         """The state of the run in `path`; queued as long as anybody is going to run it."""
@@ -74,7 +98,9 @@ class Watch:
             known[1] in (State.RUNNING, State.QUEUED) and time.monotonic() - known[0] > LOOK_SECONDS
         ):
             (seen,) = look([RunDirectory(path)]).views
-            state = State.QUEUED if seen.active and seen.state == State.PLANNED else seen.state
+            state = seen.state
+            if not self._calm.ended(seen) and state != State.RUNNING:
+                state = State.QUEUED
             known = self._seen[str(path)] = (time.monotonic(), state)
         return known[1]
 

@@ -14,7 +14,7 @@ from embedexp.runs.job import Job, write_job
 
 from .handing import give_back, hand_over
 from .operate import look
-from .order import Order, in_rounds, path_of, unmet
+from .order import Calm, Order, in_rounds, path_of, unmet
 from .outcome import Outcome
 from .plan import Plan, plan, plan_frozen
 from .screen import Screen
@@ -33,8 +33,6 @@ if TYPE_CHECKING:
 
 FOLDER = ".jobs"
 POLL_SECONDS = 5.0
-# Between a job's end and its requeueing, or SLURM's word about it, a run may look ended.
-CALM_SECONDS = 15.0
 
 
 def launch(
@@ -263,19 +261,14 @@ def _submit(
 def _wait(cells: Sequence[Cell], screen: Screen) -> dict[Cell, Outcome]:
     """Watch until no cell is queued or runs; whatever SLURM says of its end is written down."""
     waiting = {cell.run.name: cell for cell in cells}
-    since: dict[str, float] = {}
+    calm = Calm()
     outcomes: dict[Cell, Outcome] = {}
     for cell in cells:
         screen.started(cell)
     while waiting:
         for view in look([cell.run for cell in waiting.values()]).views:
             cell = waiting[view.run.name]
-            if view.active:
-                since.pop(view.run.name, None)
-                continue
-            sure = view.state in (State.FINISHED, State.FAILED, State.CANCELLED, State.SKIPPED)
-            first = since.setdefault(view.run.name, time.monotonic())
-            if not sure and time.monotonic() - first < CALM_SECONDS:
+            if not calm.ended(view):
                 continue
             del waiting[view.run.name]
             outcomes[cell] = Outcome(cell, view.state, view.remark)

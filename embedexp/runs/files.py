@@ -11,7 +11,13 @@ if TYPE_CHECKING:
 
 
 def write_atomically(path: Path, text: str) -> None:
-    """Replace `path` by `text` in one step: a reader never sees half of it."""
+    """Replace `path` by `text` in one step: a reader never sees half of it.
+
+    What is no file, such as `/dev/stdout`, is written to.
+    """
+    if path.exists() and not path.is_file():
+        path.write_text(text, encoding="utf-8")
+        return
     temporary = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}")
     try:
         temporary.write_text(text, encoding="utf-8")

@@ -55,6 +55,11 @@ def read_trial(run: RunDirectory) -> Trial | None:
         return None
 
 
+def forget_trial(run: RunDirectory) -> None:
+    """Have `run` be no trial, whatever an earlier search has left."""
+    (run.path / FILE_NAME).unlink(missing_ok=True)
+
+
 def open_storage(text: str) -> BaseStorage:
     """Optuna's storage at a database's URL, or in the journal file with that path.
 

@@ -22,9 +22,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-NO_MODEL = ("evaluate", "analyse")
-"""Stages that evaluate and leave no model."""
-
 
 def run(config: Config, *, quiet: bool = False) -> Run:
     """Execute `config`, resume it where it stopped, or reuse its finished run.
@@ -64,8 +61,11 @@ def _tell_sweep(config: Config, directory: RunDirectory) -> None:
 
     from .evaluate import summary
 
+    losses = [line["loss"] for line in directory.metrics.read() if "loss" in line]
+    values = summary(ScoreFile(directory.evaluation).read("after"))
     tracker = tracking.start(config, directory.path)
-    tracker.summary(summary(ScoreFile(directory.evaluation).read("after")))
+    # What a run has logged while it trained counts as well: the sweep may minimise the loss.
+    tracker.summary({**values, "loss": losses[-1]} if losses else values)
     tracker.close()
 
 
@@ -139,7 +139,7 @@ def _report(run: Run, screen: Screen) -> None:
     """Scores, what analyses found, and where everything is."""
     from embedexp.evaluation import ScoreFile, analysis, table
 
-    scores = ScoreFile(run.directory.evaluation)
+    scores, uses = ScoreFile(run.directory.evaluation), run.config.stage.uses
     before, after = scores.read("before"), scores.read("after")
     if after:
         screen.say()
@@ -152,12 +152,12 @@ def _report(run: Run, screen: Screen) -> None:
     screen.say(f"run      {run.path}")
     if run.directory.model.is_dir():
         screen.say(f"model    {run.directory.model}  (SentenceTransformer loads it)")
-    elif "evaluation" in run.config.stage.uses and run.config.stage.name not in NO_MODEL:
+    elif "training" in uses or "merge" in uses:
         screen.say("model    deleted; rerun=true makes it again")
     plot = run.path / "plot.png"
     if plot.is_file():
         screen.say(f"plot     {plot}")
-    if "evaluation" in run.config.stage.uses:
+    if "evaluation" in uses:
         screen.say(f"next     python -m embedexp results {run.path}")
-        if run.config.stage.name != "analyse":
-            screen.say(f"         python -m embedexp diff {run.path} routing=mote")
+    if "evaluation" in uses and "routing" in uses:
+        screen.say(f"         python -m embedexp diff {run.path} routing=mote")

@@ -32,12 +32,15 @@ def watched(
     """`track`, which in a run that a search may prune also reports there.
 
     `score` measures the model as it is, on the named objective; without it there is only the loss.
+    A search that was left may have left its word in the directory of a run that somebody starts by
+    hand, and whose end it is not: only the job that the search has asked for reports to it.
     For rank 0 only: the other ranks stop when it does.
     """
-    trial = read_trial(directory)
-    if trial is None:
+    trial, job = read_trial(directory), directory.job
+    if trial is None or job is None or job.multirun != trial.study or not job.is_this_process:
         return track
-    reporting = Reporting(trial, directory, stop, config.training.steps, score)
+    option = config.training
+    reporting = Reporting(trial, directory, stop, option.steps, option.log_every, score)
 
     def both(values: dict[str, float], step: int) -> None:
         track(values, step)
@@ -59,24 +62,22 @@ class Reporting:
         directory: RunDirectory,
         stop: StopRequest,
         steps: int,
+        log_every: int,
         score: Callable[[str], float] | None,
     ) -> None:
         self.trial, self.directory, self.stop, self.steps = trial, directory, stop, steps
-        self._score = score
+        self._log_every, self._score = log_every, score
         self._losses: list[float] = []
-        self._last = 0  # the step of the latest report
         self._off = trial.by == "score" and score is None
 
     def __call__(self, loss: float, step: int) -> None:
-        """Hear of a step."""
+        """Hear of a logged step."""
         self._losses.append(loss)
-        if (
-            self._off
-            or step >= self.steps
-            or step // self.trial.every <= (self._last // self.trial.every)
-        ):
+        # Runs are compared at the same steps, so that these follow from the step alone: a run that
+        # goes on from a checkpoint keeps to them.
+        due = step // self.trial.every > (step - self._log_every) // self.trial.every
+        if self._off or step >= self.steps or not due:
             return
-        self._last = step
         try:
             self._report(step)
         except Exception as error:
@@ -91,7 +92,8 @@ class Reporting:
 
         trial, storage = self.trial, open_storage(self.trial.storage)
         known = storage.get_trial(trial.number)
-        if known.state is not TrialState.RUNNING:  # the search has its answer, or has gone on
+        # The search has its answer, or has gone on; what it has pruned goes on by hand.
+        if known.state is not TrialState.RUNNING or PRUNED in known.user_attrs:
             self._off = True
             return
         if step not in known.intermediate_values:  # else reported before a restart
@@ -120,17 +122,24 @@ def scoring(
 
     def score(objective: str) -> float:
         from embedexp import evaluation
+        from embedexp.evaluation.builtin import PREFIX
 
-        option = config.evaluation
-        if objective != "mean" and getattr(option, "tasks", None):
+        option, kept = config.evaluation, list(heldout)
+        if objective != "mean" and option.name == "builtin":
+            kept = [dataset for dataset in heldout if PREFIX + dataset.name == objective]
+            tasks = [task for task in option.tasks if task == objective]
+            option = option.model_copy(update={"tasks": tasks})
+        elif objective != "mean" and getattr(option, "tasks", None):
             option = option.model_copy(update={"tasks": [objective]})
         training = embedder.training
         embedder.eval()
         try:
-            scores = evaluation.evaluate(embedder, option, heldout=heldout)
+            scores = evaluation.evaluate(embedder, option, heldout=kept)
         finally:
             embedder.train(training)
-        values = [item.value for item in scores if objective in ("mean", item.task)]
-        return sum(values) / len(values)
+        found = evaluation.mean(item for item in scores if objective in ("mean", item.task))
+        if found is None:
+            raise ValueError(f"there is no score of {objective}")
+        return found
 
     return score

@@ -115,8 +115,10 @@ def cells(sweep: Sweep) -> list[Cell]:
 def only(found: Sequence[Cell], labels: Sequence[str]) -> list[Cell]:
     """The cells that have all axes' labels among `labels`, on those axes that these name.
 
+    Headings of rows are an axis too, also where rows come from other axes.
+
     Raises:
-        UserError: no axis has such a label.
+        UserError: no axis has such a label, or no cell has them all.
     """
     known = {label for cell in found for label in (*dict(cell.labels).values(), cell.row)}
     for label in labels:
@@ -130,7 +132,7 @@ def only(found: Sequence[Cell], labels: Sequence[str]) -> list[Cell]:
 
     def fits(cell: Cell) -> bool:
         own = {*dict(cell.labels).values(), cell.row}
-        for axis in {axis for one in found for axis, _ in one.labels}:
+        for axis in {ROW, *(axis for one in found for axis, _ in one.labels)}:
             there = {dict(one.labels).get(axis) for one in found} | (
                 {one.row for one in found} if axis == ROW else set()
             )
@@ -139,7 +141,13 @@ def only(found: Sequence[Cell], labels: Sequence[str]) -> list[Cell]:
                 return False
         return True
 
-    return [cell for cell in found if fits(cell)]
+    kept = [cell for cell in found if fits(cell)]
+    if not kept:
+        raise UserError(
+            f"--only {' --only '.join(labels)}: no cell has all of these labels",
+            hint="labels of one axis are alternatives, those of several hold together",
+        )
+    return kept
 
 
 def _combinations(sweep: Sweep) -> Iterable[tuple[str, list[tuple[str, str, Entry]]]]:

@@ -9,7 +9,7 @@ from embedexp.config.errors import UserError, nearest
 
 from .cells import JOIN
 from .schema import Comparison
-from .statistics import Test, Verdict, compare, verdict
+from .statistics import NOISE, Test, Verdict, compare, verdict
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -79,7 +79,7 @@ def _compared(
     claim = {"higher": 1, "lower": -1, None: 0}[comparison.claim]
     if comparison.claim is None and theirs:
         claim = 1 if theirs > 0 else -1
-    test = compare(values[left], values[right])
+    test = compare(values[left], values[right], noise(sweep, left[2]))
     column = left[1] if left[1] == right[1] else ""
     measure = left[2] if len(sweep.all_measures) > 1 else ""
     return Compared(
@@ -91,6 +91,11 @@ def _compared(
         test=test,
         verdict=verdict(test, claim),
     )
+
+
+def noise(sweep: Sweep, measure: str) -> float:
+    """The spread over seeds that is no variation: figures have scales of their own."""
+    return NOISE if sweep.all_measures[measure].figure is None else 0.0
 
 
 def _difference(

@@ -68,7 +68,7 @@ def read(path: Path) -> Sweep:
     import yaml
 
     try:
-        content: Any = yaml.load(path.read_text(encoding="utf-8"), Loader=_loader())
+        content: Any = yaml.load(path.read_text(encoding="utf-8"), Loader=loader())
     except (OSError, UnicodeDecodeError) as error:
         raise UserError(f"{short(path)} can't be read: {error}") from None
     except yaml.YAMLError as error:
@@ -89,7 +89,7 @@ def read(path: Path) -> Sweep:
     return sweep
 
 
-def _loader() -> Any:
+def loader() -> Any:
     """YAML's safe loader, which refuses a label that is there twice instead of dropping one."""
     import yaml
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
+from embedexp.evaluation.paired import CONFIDENCE
 from embedexp.runs import State
 from embedexp.runs.text import plain
 
 from .cells import JOIN
-from .statistics import CONFIDENCE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -42,8 +42,8 @@ def _reading(plan: SweepPlan, entries: Mapping[tuple[str, str, str], Entry]) -> 
     if counts and counts[-1] > 1:
         seeds = " or ".join(str(count) for count in counts)
         yield (
-            f"Ours: mean over {seeds} seeds ± half of the {CONFIDENCE:.0%} interval (Student's t); "
-            "scores in points."
+            f"Ours: mean over {seeds} seeds ± half of the {CONFIDENCE:.0%} interval (Student's t)"
+            f"{', none where seeds do not vary' if _constant(entries) else ''}; scores in points."
         )
     elif counts:
         yield "Ours: one seed, so no interval and no verdict; scores in points."
@@ -71,6 +71,12 @@ def _reading(plan: SweepPlan, entries: Mapping[tuple[str, str, str], Entry]) -> 
         "Tests are two-sided at 5% on values per seed (each a mean over tasks), uncorrected for "
         "their number."
     )
+
+
+def _constant(entries: Mapping[tuple[str, str, str], Entry]) -> bool:
+    """Whether a cell's seeds all gave the same."""
+    every = [entry.ours for entry in entries.values() if entry.ours is not None]
+    return any(one.count > 1 and one.half is None for one in every)
 
 
 def _scale(plan: SweepPlan) -> Iterator[str]:
@@ -172,7 +178,9 @@ def _provenance(runs: Sequence[PlannedRun]) -> Iterator[str]:
     told = ". ".join(f"{name}: {text}" for name, text in parts.items() if text)
     if told:
         yield f"{told}."
-    yield f"Seconds of all shown runs: {sum(run.directory.status.seconds for run in runs):.0f}."
+    # Cells may share a run, which was computed once.
+    once = {run.config.signature: run.directory.status.seconds for run in runs}
+    yield f"Seconds of all shown runs: {sum(once.values()):.0f}."
 
 
 def _distinct(texts: Sequence[str]) -> str:

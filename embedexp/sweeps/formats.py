@@ -151,11 +151,15 @@ _CSV_HEADINGS = (
     "values_by_seed",
     "missing_by_seed",
     "tasks",
+    "relative_to",
 )
 
 
 def csv_text(table: Table) -> str:
-    """One line a place of the table, with every seed's value; for other programs."""
+    """One line a place of the table, with every seed's value; for other programs.
+
+    Mean and published figure are differences where `relative_to` names a row; values never are.
+    """
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(_CSV_HEADINGS)
@@ -166,6 +170,7 @@ def csv_text(table: Table) -> str:
         values = "; ".join(f"{seed}: {value!r}" for seed, value in sorted(entry.values.items()))
         missing = "; ".join(f"{seed}: {text}" for seed, text in sorted(entry.missing.items()))
         texts = [row, column, measure, *cells, values, missing, ", ".join(entry.tasks)]
+        texts.append(table.relative_to or "")
         writer.writerow([_safe(text) for text in texts])
     return out.getvalue()
 
@@ -283,7 +288,13 @@ FORMATS: dict[str, Callable[[Table], str]] = {
     "latex": latex,
     "html": html_text,
 }
-_BY_SUFFIX = {"md": "markdown", "csv": "csv", "tex": "latex", "html": "html", "txt": "terminal"}
+_BY_SUFFIX = {
+    ".md": "markdown",
+    ".csv": "csv",
+    ".tex": "latex",
+    ".html": "html",
+    ".txt": "terminal",
+}
 
 
 def render(table: Table, name: str) -> str:
@@ -302,5 +313,14 @@ def render(table: Table, name: str) -> str:
 
 
 def format_of(suffix: str) -> str:
-    """The format that a file's suffix asks for; that of a terminal where it asks for none."""
-    return _BY_SUFFIX.get(suffix.removeprefix("."), "terminal")
+    """The format that a file's suffix asks for; that of a terminal where there is none.
+
+    Raises:
+        UserError: no format is known by that suffix.
+    """
+    if suffix and suffix not in _BY_SUFFIX:
+        raise UserError(
+            f"no format is known by {suffix}",
+            hint=f"suffixes: {', '.join(_BY_SUFFIX)}; or --format {', '.join(FORMATS)}",
+        )
+    return _BY_SUFFIX.get(suffix, "terminal")

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from embedexp.launch.outcome import Outcome
 
-    from .planning import PlannedRun, SweepPlan
+    from .planning import SweepPlan
 
 
 def launcher_of(
@@ -88,11 +88,6 @@ def estimated_seconds(plan: SweepPlan, processes: int) -> float | None:
             return None
         total += sum(known) / len(known)
     return total / max(1, processes)
-
-
-def unfinished(plan: SweepPlan) -> list[PlannedRun]:
-    """The runs that have not finished, after launching."""
-    return plan.to_run
 
 
 def _count(number: int, noun: str) -> str:

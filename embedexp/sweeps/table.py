@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from embedexp.config.errors import UserError, nearest
 
-from .comparing import Compared, compared
+from .comparing import Compared, compared, noise
 from .footnotes import footnotes
 from .results import Value, value_of
 from .statistics import Estimate, compare, estimate
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 Place = tuple[str, str, str]
 """Row, column ("" where the table has none) and measure."""
+_MOST = 4  # tasks that a reason names
 
 
 @dataclass(frozen=True)
@@ -80,13 +81,13 @@ def table(plan: SweepPlan) -> Table:
         UserError: published figures or comparisons name what the table has not.
     """
     sweep = plan.sweep
-    values = _values(plan)
+    values = _over_the_same_tasks(_values(plan))
     rows = tuple(dict.fromkeys(cell.row for cell, _ in plan.cells))
     columns = tuple(dict.fromkeys(cell.column for cell, _ in plan.cells))
     headings = tuple(
         (column, name) for column in columns for name in sweep.measures_at(demo=plan.scope.demo)
     )
-    require_known_labels(sweep, plan)
+    _require_known_labels(sweep)
     relative = sweep.published.difference_to if sweep.published else None
     absolute = {
         place: {seed: v.number for seed, v in by_seed.items() if v.number is not None}
@@ -125,6 +126,30 @@ def _measured(plan: SweepPlan, cell: Cell, run: PlannedRun) -> list[tuple[str, V
     ]
 
 
+def _over_the_same_tasks(
+    values: Mapping[Place, Mapping[int, Value]],
+) -> dict[Place, dict[int, Value]]:
+    """The values, but none that lacks a task of its measure: a mean without a hard one is higher.
+
+    Runs differ in their tasks where one could not be measured, or where overrides choose them.
+    """
+    tasks: dict[str, set[str]] = {}
+    for (_, _, measure), by_seed in values.items():
+        tasks.setdefault(measure, set()).update(*(value.tasks for value in by_seed.values()))
+    return {
+        place: {seed: _with_all(value, tasks[place[2]]) for seed, value in by_seed.items()}
+        for place, by_seed in values.items()
+    }
+
+
+def _with_all(value: Value, tasks: set[str]) -> Value:
+    lacking = sorted(tasks.difference(value.tasks))
+    if value.number is None or not lacking:
+        return value
+    more = f" and {len(lacking) - _MOST} more" if len(lacking) > _MOST else ""
+    return Value(None, f"measured without {', '.join(lacking[:_MOST])}{more}")
+
+
 def _entry(
     place: Place,
     by_seed: Mapping[int, Value],
@@ -135,9 +160,10 @@ def _entry(
     own = absolute[place]
     missing = {seed: value.reason for seed, value in by_seed.items() if value.number is None}
     tasks = next((value.tasks for value in by_seed.values() if value.tasks), ())
-    ours = estimate(list(own.values()))
+    least = noise(sweep, place[2])
+    ours = estimate(list(own.values()), least)
     if relative is not None:
-        test = compare(own, absolute.get((relative, *place[1:]), {}))
+        test = compare(own, absolute.get((relative, *place[1:]), {}), least)
         ours = None
         if test is not None and place[0] != relative:
             ours = Estimate(test.difference, test.half, test.pairs or len(own))
@@ -163,7 +189,7 @@ def _levels(sweep: Sweep, place: Place) -> list[str]:
     return [*levels, *([measure] if len(sweep.all_measures) > 1 else [])]
 
 
-def require_known_labels(sweep: Sweep, plan: SweepPlan | None = None) -> None:
+def _require_known_labels(sweep: Sweep) -> None:
     """Refuse published figures at places that the table has not.
 
     Raises:
@@ -173,7 +199,6 @@ def require_known_labels(sweep: Sweep, plan: SweepPlan | None = None) -> None:
 
     if sweep.published is None:
         return
-    found = cells(sweep) if plan is None else [cell for cell, _ in plan.cells]
     every = cells(sweep.model_copy(update={"include": [], "exclude": []}))
     rows = list(dict.fromkeys(cell.row for cell in every))
     columns = list(dict.fromkeys(cell.column for cell in every if cell.column))
@@ -183,7 +208,6 @@ def require_known_labels(sweep: Sweep, plan: SweepPlan | None = None) -> None:
     relative = sweep.published.difference_to
     if relative is not None and relative not in rows:
         raise _unknown("published.difference_to", relative, rows)
-    assert found
 
 
 def _walk(node: Any, levels: list[list[str]], above: list[str]) -> None:

@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING, Any
 from embedexp.config.errors import UserError, nearest
 
 from .cells import Cell, cells, key_of, only
+from .search.checks import require_comparable
 from .search.objective import LOSS, MEAN, SECONDS
+from .search.settings import REDUCTION
 from .search.space import Choice, Number
 
 if TYPE_CHECKING:
@@ -74,8 +76,9 @@ def search_config(
     W&B draws conditional keys always; `cell` drops those whose condition does not hold.
 
     Raises:
-        UserError: W&B has no such search.
+        UserError: W&B has no such search, or trials can't be compared.
     """
+    require_comparable(settings, space)
     if len(settings.objectives) > 1:
         raise UserError(
             "a W&B sweep has one objective", hint="name one: hydra.sweeper.objective=mean"
@@ -272,7 +275,8 @@ def _early_terminate(settings: SearchSettings, objective: str) -> dict[str, Any]
         )
     if settings.pruner == "median":
         raise UserError("W&B has no median pruner", hint="hydra.sweeper.pruner=hyperband")
-    return {"type": "hyperband", "min_iter": settings.prune_every or 10, "eta": settings.reduction}
+    eta = settings.reduction or REDUCTION
+    return {"type": "hyperband", "min_iter": settings.prune_every or 10, "eta": eta}
 
 
 def _value(text: str) -> Any:

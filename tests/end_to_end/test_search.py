@@ -16,6 +16,7 @@ from safetensors.torch import load_file
 
 import embedexp
 from embedexp.runs import RunDirectory, State
+from embedexp.runs.job import Job, write_job
 from embedexp.runs.registry import find
 from embedexp.runs.trial import PRUNED, Trial, open_storage
 from embedexp.sweeps.search.loop import REASON
@@ -113,6 +114,8 @@ def trial_of(folder, config, study, **changed):
         "maximize": True,
     }
     Trial(**values | changed).write(run)
+    # As if the search had started this very process.
+    write_job(run.job_file, Job("local", str(os.getppid()), multirun=study.study_name))
     return run, asked
 
 

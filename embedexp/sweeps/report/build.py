@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import groupby
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from embedexp.config.errors import UserError
 from embedexp.runs import State
+from embedexp.runs.files import write_atomically
 from embedexp.runs.text import duration
 
 from ..formats import NONE
 from . import analyses, training
+from .curves import record
 from .differences import table as config_table
 from .lines import earlier, shown
 from .results import differences_charts, levels_charts, scores
@@ -51,9 +53,11 @@ class Section:
 class Page:
     """All that the template shows."""
 
-    table: Table
+    title: str
+    subtitle: str
     facts: Sequence[tuple[str, str]]
-    sections: Sequence[Section] = field(default_factory=tuple)
+    sections: Sequence[Section]
+    footnotes: Sequence[str]
 
 
 def write(
@@ -70,14 +74,21 @@ def write(
     Raises:
         UserError: the file can't be written.
     """
+    save(page(plan, made, to.absolute().parent, on_part), to)
+
+
+def save(made: Page, to: Path) -> None:
+    """Write a page; a reader sees the old file or the new one, whole.
+
+    Raises:
+        UserError: the file can't be written.
+    """
     from .page import render
 
-    text = render(page(plan, made, to.absolute().parent, on_part))
-    temporary = to.with_name(f".{to.name}")
+    text = render(made)
     try:
         to.parent.mkdir(parents=True, exist_ok=True)
-        temporary.write_text(text, encoding="utf-8")
-        temporary.replace(to)
+        write_atomically(to, text)
     except OSError as error:
         raise UserError(f"{to} can't be written: {error.strerror}") from None
 
@@ -90,8 +101,9 @@ def page(
     on_part("table")
     parts = [_table(made), _comparisons(made)]
     on_part("training")
-    recorded = training.recorded(cells), training.recorded(before)
-    for key, heading, words, charts, folded in training.parts(*recorded, on_part):
+    for key, heading, words, charts, folded in training.parts(
+        record(cells), record(before), on_part
+    ):
         inner = [Section(f"{key}-more", name, charts=more) for name, more in folded]
         parts.append(Section(key, heading, words, charts, folded=inner))
     on_part("analyses")
@@ -103,7 +115,8 @@ def page(
         grid, told = config_table(cells)
         parts.append(Section("configs", "What differs", [told], tables=[grid] if grid else []))
     parts += [_scores(plan), _runs(plan, folder)]
-    return Page(made, _facts(plan, made), [part for part in parts if part is not None])
+    there = [part for part in parts if part is not None]
+    return Page(made.title, made.subtitle, _facts(plan, made), there, made.footnotes)
 
 
 def _facts(plan: SweepPlan, made: Table) -> list[tuple[str, str]]:
@@ -157,7 +170,7 @@ def _runs(plan: SweepPlan, folder: Path) -> Section:
         status, there = run.directory.status, run.directory.config_file.exists()
         told = (status.message or "").strip().splitlines()[:1]
         state = ": ".join([status.shown if there else "not run", *told])
-        where = _link(run.directory.path, folder) if there else ""
+        where = link(run.directory.path, folder) if there else ""
         row = [
             Cell(run.label or run.stage),
             Cell(state, "" if status.state is State.FINISHED else "missing"),
@@ -165,7 +178,7 @@ def _runs(plan: SweepPlan, folder: Path) -> Section:
             Cell(duration(status.seconds) if there else NONE, "number"),
             Cell(run.directory.name, href=where),
         ]
-        row += [Cell(name, href=_link(path, folder)) for name, path in _files(run)]
+        row += [Cell(name, href=link(path, folder)) for name, path in _files(run)]
         found.rows.append(row)
     most = max(len(row) for row in found.rows)
     if most > len(headings):
@@ -187,8 +200,8 @@ def _files(run: PlannedRun) -> list[tuple[str, Path]]:
     return [(name, path) for name, path in every if path.is_file()]
 
 
-def _link(path: Path, folder: Path) -> str:
-    """A relative address; a folder on another drive has none."""
+def link(path: Path, folder: Path) -> str:
+    """A relative address of `path` from `folder`; a folder on another drive has none."""
     try:
         relative = os.path.relpath(path.absolute(), folder)
     except ValueError:

@@ -135,7 +135,7 @@ def levels(
             axes.errorbar(
                 [n + shift for n in at],
                 level,
-                yerr=half if any(half) else None,
+                yerr=None if all(map(math.isnan, half)) else half,
                 color=SERIES[position],
                 marker=_MARKERS[position],
                 linestyle=_DASHES[position % len(_DASHES)],
@@ -157,7 +157,9 @@ def _mean(value: Estimate | float | None) -> float:
 
 
 def _half(value: Estimate | float | None) -> float:
-    return 0.0 if value is None or isinstance(value, float) else value.half or 0.0
+    """Without an interval nan, which draws nothing; 0 would be one of no width."""
+    found = value.half if value is not None and not isinstance(value, float) else None
+    return math.nan if found is None else found
 
 
 def dots(

@@ -11,7 +11,7 @@ from embedexp.runs import State
 from ..cells import JOIN
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
 
     from embedexp.runs import RunDirectory
 
@@ -69,11 +69,3 @@ def earlier(plan: SweepPlan) -> list[Line]:
             name = _SEED.sub("", run.label) or run.stage
             found.setdefault(name, {})[run.config.seed] = run
     return [Line(name, "", runs) for name, runs in found.items()]
-
-
-def facets(lines: Iterable[Line]) -> dict[str, list[Line]]:
-    """Lines by facet, in their order."""
-    found: dict[str, list[Line]] = {}
-    for line in lines:
-        found.setdefault(line.facet, []).append(line)
-    return found

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from . import charts
-from .curves import Curve, curves, hardness, losses, optimisation, record, routing, terms
+from .curves import Curve, curves, hardness, losses, optimisation, routing, terms
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -18,8 +18,6 @@ Part = tuple[str, str, "list[str]", "list[Chart]", "list[tuple[str, list[Chart]]
 """Key, heading, words, charts, and what opens on demand."""
 Told = Callable[[str], None]
 _MAPS = 24
-
-recorded = record
 
 
 def parts(

@@ -83,6 +83,24 @@ def _require_directions(settings: SearchSettings) -> None:
             )
 
 
+def require_comparable(settings: SearchSettings, space: Space) -> None:
+    """Check that training losses of trials mean the same where the search looks at them.
+
+    Raises:
+        UserError: they don't.
+    """
+    if LOSS in dict(settings.objectives):
+        _require_one_loss(space, f"{PREFIX}.objective={MEAN} compares them by what is measured")
+
+
+def _require_one_loss(space: Space, hint: str) -> None:
+    bad = [key for key in space.touched() if key.split(".")[0].split("/")[0] in _OTHER_LOSS]
+    if bad:
+        raise UserError(
+            f"training losses of trials that differ in {bad[0]} can't be compared", hint=hint
+        )
+
+
 def require_prunable(settings: SearchSettings, space: Space, example: Config) -> None:
     """Check that what runs report while they train can be compared.
 
@@ -99,12 +117,7 @@ def require_prunable(settings: SearchSettings, space: Space, example: Config) ->
             hint="drop it",
         )
     if settings.prune_by == "loss":
-        bad = [key for key in space.touched() if key.split(".")[0].split("/")[0] in _OTHER_LOSS]
-        if bad:
-            raise UserError(
-                f"training losses of trials that differ in {bad[0]} can't be compared",
-                hint=f"{PREFIX}.prune_by=score compares them by the objective itself",
-            )
+        _require_one_loss(space, f"{PREFIX}.prune_by=score compares them by the objective itself")
         return
     if name in (LOSS, SECONDS):
         raise UserError(

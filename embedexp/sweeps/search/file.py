@@ -10,6 +10,7 @@ from embedexp.config.errors import UserError, closest, shorten
 from embedexp.config.locations import conf_dir, short
 from embedexp.config.sources import line_of
 
+from ..file import loader
 from .settings import SearchSettings, settings_of
 from .space import Choice, Parameter, Space, When, conditions, number, ordered, text_of
 
@@ -73,7 +74,7 @@ def read(path: Path) -> tuple[SearchFile, Space]:
     import yaml
 
     try:
-        content: Any = yaml.safe_load(path.read_text(encoding="utf-8"))
+        content: Any = yaml.load(path.read_text(encoding="utf-8"), Loader=loader())
         file = SearchFile.model_validate(content)
     except (OSError, UnicodeDecodeError) as error:
         raise UserError(f"{short(path)} can't be read: {error}") from None

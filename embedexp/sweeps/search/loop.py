@@ -151,6 +151,8 @@ class Search:
             overrides = trial.user_attrs.get(OVERRIDES)
             if overrides is None:
                 self._fail(trial, ABANDONED)
+            elif (same := self._pruned(overrides)) is not None:
+                self._prune(trial, same)  # while nobody was there to hear of it
             else:
                 self._start(trial, overrides, again=True)
 
@@ -166,25 +168,40 @@ class Search:
 
     def _known(self, asked: Trial, overrides: list[str]) -> bool:
         """Tell what is known of the same trial, where that is an end that a run would repeat."""
-        from optuna.trial import TrialState
-
-        first = self._failed.get(tuple(overrides))
-        if first is not None:
-            trial = self._frozen(asked.number)
+        trial = self._frozen(asked.number)
+        same, first = self._pruned(overrides), self._failed.get(tuple(overrides))
+        if same is not None:
+            self.listener.chosen(trial, again=False)
+            self._prune(trial, same)
+        elif first is not None:
             self.listener.chosen(trial, again=False)
             reason = self._frozen(first).user_attrs[REASON]
             self._fail(trial, f"as trial {first}: {reason}")
-            return True
-        for trial in self.study.get_trials(deepcopy=False, states=(TrialState.PRUNED,)):
-            if trial.user_attrs.get(OVERRIDES) == overrides:
-                for step, value in trial.intermediate_values.items():
-                    asked.report(value, step)
-                asked.set_user_attr(PRUNED, trial.user_attrs.get(PRUNED))
-                asked.set_user_attr(RUNS, trial.user_attrs.get(RUNS, []))
-                self.listener.chosen(self._frozen(asked.number), again=False)
-                self._tell(asked.number, state=TrialState.PRUNED)
-                return True
-        return False
+        return same is not None or first is not None
+
+    def _pruned(self, overrides: Sequence[str]) -> FrozenTrial | None:
+        """A trial with these overrides whose run was pruned, if there is one.
+
+        Of trials that share a run, the run knows and marks only one.
+        """
+        from optuna.trial import TrialState
+
+        states = (TrialState.RUNNING, TrialState.PRUNED)
+        for trial in self.study.get_trials(deepcopy=False, states=states):
+            if PRUNED in trial.user_attrs and trial.user_attrs.get(OVERRIDES) == list(overrides):
+                return trial
+        return None
+
+    def _prune(self, trial: FrozenTrial, same: FrozenTrial) -> None:
+        """Tell that `trial` is pruned, with what was reported and kept of the `same` one."""
+        from optuna.trial import TrialState
+
+        storage = self._storage()
+        for step, value in same.intermediate_values.items():
+            storage.set_trial_intermediate_value(trial._trial_id, step, value)
+        for key in (PRUNED, RUNS):
+            storage.set_trial_user_attr(trial._trial_id, key, same.user_attrs.get(key))
+        self._tell(trial.number, state=TrialState.PRUNED)
 
     def _start(self, trial: FrozenTrial, overrides: Sequence[str], *, again: bool) -> None:
         try:
@@ -203,8 +220,6 @@ class Search:
 
     def _settle(self) -> None:
         """Tell the study of the trials whose runs have all ended."""
-        from optuna.trial import TrialState
-
         for number, (_, runs) in list(self._running.items()):
             results = [self.runner.result(run) for run in runs]
             ended = [result for result in results if result is not None]
@@ -213,8 +228,9 @@ class Search:
             del self._running[number]
             trial = self._frozen(number)
             bad = [result for result in ended if result.values is None]
-            if bad and PRUNED in trial.user_attrs:
-                self._tell(number, state=TrialState.PRUNED)
+            same = self._pruned(trial.user_attrs[OVERRIDES]) if bad else None
+            if same is not None:
+                self._prune(trial, same)
             elif bad:
                 self._fail(trial, bad[0].reason)
             else:

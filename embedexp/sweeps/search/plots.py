@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from embedexp.drawing import BLUE, GREY, RED, drawn, plain
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
     from matplotlib.axes import Axes
@@ -20,6 +21,19 @@ LEAST = 4
 LEAST_BEST = 10
 """Best trials, at least, whose values are compared with all: fewer say more of chance."""
 ORANGE = "#c77d1e"
+
+
+@dataclass(frozen=True)
+class Palette:
+    """The colours of a drawing."""
+
+    main: str = BLUE
+    other: str = ORANGE
+    faint: str = GREY
+    bad: str = RED
+
+
+_PICTURE = Palette()
 
 
 def draw(study: Study, names: Sequence[str], folder: Path) -> list[Path]:
@@ -40,12 +54,15 @@ def draw_history(study: Study, names: Sequence[str], path: Path) -> None:
         columns = count if count == 1 else count + 1
         axes: Any = figure.subplots(1, columns, squeeze=False)[0]
         for index, name in enumerate(names):
-            _history(axes[index], study, index, name)
+            history(axes[index], study, index, name)
         if count > 1:
-            _front(axes[-1], study, names)
+            front(axes[-1], study, names)
 
 
-def _history(axes: Axes, study: Study, index: int, name: str) -> None:
+def history(
+    axes: Axes, study: Study, index: int, name: str, colours: Palette = _PICTURE, columns: int = 4
+) -> None:
+    """An objective by trial with the best so far; what was pruned or failed on the lower edge."""
     from matplotlib.ticker import MaxNLocator
     from optuna.study import StudyDirection
     from optuna.trial import TrialState
@@ -58,13 +75,13 @@ def _history(axes: Axes, study: Study, index: int, name: str) -> None:
     if ended:
         numbers = [trial.number for trial in ended]
         values = [trial.values[index] for trial in ended]
-        axes.plot(numbers, values, "o", color=BLUE, alpha=0.7, label="complete")
+        axes.plot(numbers, values, "o", color=colours.main, alpha=0.7, label="complete")
         better = max if study.directions[index] is StudyDirection.MAXIMIZE else min
         best = [better(values[: end + 1]) for end in range(len(values))]
-        axes.step(numbers, best, where="post", color=BLUE, linewidth=2, label="best so far")
+        axes.step(numbers, best, where="post", color=colours.main, linewidth=2, label="best so far")
     for state, colour, label in (
-        (TrialState.PRUNED, GREY, "pruned"),
-        (TrialState.FAIL, RED, "failed"),
+        (TrialState.PRUNED, colours.faint, "pruned"),
+        (TrialState.FAIL, colours.bad, "failed"),
     ):
         numbers = [trial.number for trial in trials if trial.state is state]
         if numbers:  # they have no value: marks on the lower edge
@@ -73,19 +90,19 @@ def _history(axes: Axes, study: Study, index: int, name: str) -> None:
             axes.plot(
                 numbers, bottom, "x", color=colour, label=label, transform=transform, clip_on=False
             )
-    axes.legend(frameon=False, loc="upper center", bbox_to_anchor=(0.5, -0.14), ncols=4)
+    axes.legend(frameon=False, loc="upper center", bbox_to_anchor=(0.5, -0.14), ncols=columns)
 
 
-def _front(axes: Axes, study: Study, names: Sequence[str]) -> None:
+def front(axes: Axes, study: Study, names: Sequence[str], colours: Palette = _PICTURE) -> None:
     """The first two objectives against each other; trials that none beats in both are marked."""
     from optuna.trial import TrialState
 
     ended = study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,))
     axes.set(xlabel=plain(names[0]), ylabel=plain(names[1]))
     axes.grid(alpha=0.25)
-    axes.plot(*_columns(ended), "o", color=GREY, alpha=0.7, label="complete")
+    axes.plot(*_columns(ended), "o", color=colours.faint, alpha=0.7, label="complete")
     best = sorted(study.best_trials, key=lambda trial: trial.values[0])
-    axes.plot(*_columns(best), "o-", color=ORANGE, label="no other is better in all")
+    axes.plot(*_columns(best), "o-", color=colours.other, label="no other is better in all")
     axes.legend(frameon=False, loc="upper center", bbox_to_anchor=(0.5, -0.14), ncols=2)
 
 
@@ -146,18 +163,30 @@ def draw_importance(
     with drawn(path, size, "Importance of the keys") as figure:
         axes: Any = figure.subplots(1, len(names), squeeze=False)[0]
         for one, name, place in zip(found, names, axes, strict=True):
-            place.set(title=plain(name), xlabel="share", xlim=(0, 1.08))
-            place.grid(axis="x", alpha=0.25)
-            # The most important key first, by whoever knows of all of them.
-            order = sorted(keys, key=lambda key: max(s.get(key, 0.0) for s in one.values() or [{}]))
-            for shift, colour, evaluator in ((0.19, BLUE, "fANOVA"), (-0.19, ORANGE, "PED-ANOVA")):
-                shares = one.get(evaluator)
-                if shares is None:
-                    continue
-                rows = [row + shift for row, key in enumerate(order) if key in shares]
-                widths = [shares[key] for key in order if key in shares]
-                place.barh(rows, widths, height=0.36, color=colour, label=evaluator)
-                for row, width in zip(rows, widths, strict=True):
-                    place.text(width + 0.01, row, f"{width:.2f}", va="center", fontsize=8)
-            place.set_yticks(range(len(order)), [plain(key) for key in order])
-            place.legend(frameon=False, loc="lower right")
+            place.set(title=plain(name))
+            importance(place, one, keys)
+
+
+def importance(
+    axes: Axes,
+    found: Mapping[str, Mapping[str, float]],
+    keys: Sequence[str],
+    colours: Palette = _PICTURE,
+) -> None:
+    """A bar for each key and evaluator, the most important key on top."""
+    axes.set(xlabel="share", xlim=(0, 1.08), axisbelow=True)
+    axes.grid(axis="x", alpha=0.25)
+    # By whoever knows of all of them.
+    order = sorted(keys, key=lambda key: max(s.get(key, 0.0) for s in found.values() or [{}]))
+    bars = ((0.19, colours.main, "fANOVA"), (-0.19, colours.other, "PED-ANOVA"))
+    for shift, colour, evaluator in bars:
+        shares = found.get(evaluator)
+        if shares is None:
+            continue
+        rows = [row + shift for row, key in enumerate(order) if key in shares]
+        widths = [shares[key] for key in order if key in shares]
+        axes.barh(rows, widths, height=0.36, color=colour, label=evaluator)
+        for row, width in zip(rows, widths, strict=True):
+            axes.text(width + 0.01, row, f"{width:.2f}", va="center", fontsize=8)
+    axes.set_yticks(range(len(order)), [plain(key) for key in order])
+    axes.legend(frameon=False, loc="lower right")

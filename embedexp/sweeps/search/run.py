@@ -13,12 +13,13 @@ from embedexp.launch.interrupts import sigterm_as_interrupt
 from embedexp.runs.trial import Trial
 
 from . import plots
-from .checks import probe, require_prunable
+from .checks import probe, require_comparable, require_prunable
 from .loop import OVERRIDES, Search
 from .objective import Named
 from .runs import LocalPlaces, Places, Runs, SlurmPlaces, last_of_each
 from .samplers import advice
 from .screen import Screen, complete, shown_values
+from .settings import REDUCTION
 from .study import FOLDER, led, open_study, question, storage_of, study_name
 
 if TYPE_CHECKING:
@@ -59,6 +60,23 @@ class Found:
         """The best trial; with several objectives, all that no other beats in each of them."""
         return list(self.study.best_trials)
 
+    @property
+    def counts(self) -> dict[str, int]:
+        """How many trials are complete, pruned, failed, running; those of which there are any."""
+        names = (trial.state.name.lower() for trial in self.study.get_trials(deepcopy=False))
+        return dict(Counter("failed" if name == "fail" else name for name in names))
+
+    @property
+    def ranked(self) -> list[FrozenTrial]:
+        """Complete trials, the best first; with several objectives as they came."""
+        from optuna.trial import TrialState
+
+        ended = self.study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,))
+        if len(self.study.directions) > 1:
+            return ended
+        sign = -1 if self.study.direction.name == "MAXIMIZE" else 1
+        return sorted(ended, key=lambda trial: (sign * trial.values[0], trial.number))
+
 
 def run(
     fixed: Sequence[str],
@@ -84,12 +102,11 @@ def run(
         KeyboardInterrupt: interrupted; the same search goes on from there.
     """
     objectives = [Named(name, direction) for name, direction in settings.objectives]
+    require_comparable(settings, space)
     example = probe(fixed, space, settings, config_dirs)
     require_prunable(settings, space, example)
-    asked = question(settings, space, fixed)
-    name = settings.study or study_name(example.name, asked)
-    runs_folder = Path(example.paths.runs)
-    folder = runs_folder / FOLDER / name
+    asked, folder = _asked(fixed, space, settings, example)
+    name, runs_folder = folder.name, folder.parents[1]
     names = [objective.name for objective in objectives]
     places = _places(launcher, settings, name)
     with led(folder):
@@ -118,9 +135,42 @@ def run(
             except KeyboardInterrupt:
                 screen.note("stopped; the same command goes on from here")
                 raise
-        found = Found(study, folder, problem)
-        _tell(found, fixed, names, screen)
-    return found
+        ended = Found(study, folder, problem)
+        _tell(ended, fixed, names, screen)
+    return ended
+
+
+def as_it_stands(
+    fixed: Sequence[str],
+    space: Space,
+    settings: SearchSettings,
+    config_dirs: Sequence[str | Path] = (),
+) -> Found:
+    """How the search stands that `run` would go on with; arguments as there.
+
+    Raises:
+        UserError: it has never been started, or its storage can't be opened.
+    """
+    example = probe(fixed, space, settings, config_dirs)
+    asked, folder = _asked(fixed, space, settings, example)
+    if not folder.is_dir():
+        raise UserError(
+            "this search has not been started with these overrides",
+            where=f"looked for {folder}",
+            hint="carry it out: python -m embedexp sweep FILE",
+        )
+    directions = [direction for _, direction in settings.objectives]
+    study = open_study(folder.name, storage_of(settings, folder), asked, directions)
+    return Found(study, folder, None)
+
+
+def _asked(
+    fixed: Sequence[str], space: Space, settings: SearchSettings, example: Config
+) -> tuple[dict[str, Any], Path]:
+    """What the search asks, and the folder that is named after it."""
+    asked = question(settings, space, fixed)
+    name = settings.study or study_name(example.name, asked)
+    return asked, Path(example.paths.runs) / FOLDER / name
 
 
 def launcher_of(node: Any, overrides: Sequence[str]) -> Launcher:
@@ -170,9 +220,9 @@ def _trials(settings: SearchSettings, storage: str, study: str) -> Any:
             study,
             number,
             pruner,
-            settings.prune_by,
+            settings.prune_by or "score",
             every,
-            settings.reduction,
+            settings.reduction or REDUCTION,
             objective[0],
             objective[1] == "maximize",
         )
@@ -182,22 +232,11 @@ def _trials(settings: SearchSettings, storage: str, study: str) -> Any:
 
 def _tell(found: Found, fixed: Sequence[str], names: Sequence[str], screen: Screen) -> None:
     """Print the best trials, the command of the best, and where the pictures are."""
-    from optuna.trial import TrialState
-
-    study, trials = found.study, found.study.get_trials(deepcopy=False)
-    counts = Counter(trial.state.name.lower() for trial in trials)
-    counts["failed"] = counts.pop("fail", 0)
-    told = ", ".join(f"{count} {state}" for state, count in counts.items() if count)
+    study, ended, best = found.study, found.ranked, found.best
+    told = ", ".join(f"{count} {state}" for state, count in found.counts.items())
     screen.note()
-    screen.note(f"{len(trials)} trials: {told}")
-    ended = [trial for trial in trials if trial.state is TrialState.COMPLETE]
-    best = found.best
-    if len(names) == 1:
-        sign = -1 if study.direction.name == "MAXIMIZE" else 1
-        ended.sort(key=lambda trial: (sign * trial.values[0], trial.number))
-        shown = ended[:_SHOWN]
-    else:
-        shown = best
+    screen.note(f"{sum(found.counts.values())} trials: {told}")
+    shown = ended[:_SHOWN] if len(names) == 1 else best
     for trial in shown:
         told = " ".join(trial.user_attrs.get(OVERRIDES, []))
         screen.note(f"  {shown_values(names, trial.values)}  trial {trial.number:<4} {told}")

@@ -11,7 +11,7 @@ from embedexp.config.errors import UserError
 from embedexp.launch import multirun
 from embedexp.launch.handing import hand_over
 from embedexp.launch.operate import look
-from embedexp.launch.order import Watch
+from embedexp.launch.order import Calm, Watch
 from embedexp.launch.outcome import Outcome
 from embedexp.launch.plan import frozen
 from embedexp.launch.process import CellProcess, thread_variables
@@ -20,6 +20,7 @@ from embedexp.launch.snapshot import variables as code_variables
 from embedexp.runs import FailureKind, RunDirectory, State
 from embedexp.runs.job import Job
 from embedexp.runs.status import now
+from embedexp.runs.trial import forget_trial
 
 from ..cells import key_of
 from .loop import Result
@@ -37,9 +38,6 @@ if TYPE_CHECKING:
 
 STOP_SECONDS = 120.0
 SLURM_POLL_SECONDS = 5.0
-# Between a job's end and its requeueing, or SLURM's word about it, a run may look ended.
-CALM_SECONDS = 15.0
-_ENDED = (State.FINISHED, State.FAILED, State.CANCELLED, State.SKIPPED)
 
 
 class Places(Protocol):
@@ -122,8 +120,8 @@ class SlurmPlaces:
         self._settings = settings_of(settings, typed)
         require_client()
         self._code: Path | None = None
-        self._seen: dict[str, tuple[float, str, str]] = {}
-        self._since: dict[str, float] = {}
+        self._seen: dict[str, float] = {}
+        self._calm = Calm()
 
     def start(self, cell: Cell) -> str | None:
         """Submit a job for the run."""
@@ -137,17 +135,11 @@ class SlurmPlaces:
     def state(self, cell: Cell) -> tuple[str, str] | None:
         """Ask the run, and SLURM about it, at most every few seconds."""
         name = cell.run.name
-        if time.monotonic() - self._seen.get(name, (0.0,))[0] < SLURM_POLL_SECONDS:
+        if time.monotonic() - self._seen.get(name, 0.0) < SLURM_POLL_SECONDS:
             return None
         (view,) = look([cell.run]).views
-        self._seen[name] = (time.monotonic(), view.state, view.remark)
-        if view.active:
-            self._since.pop(name, None)
-            return None
-        first = self._since.setdefault(name, time.monotonic())
-        if view.state not in _ENDED and time.monotonic() - first < CALM_SECONDS:
-            return None
-        return view.state, view.remark
+        self._seen[name] = time.monotonic()
+        return (view.state, view.remark) if self._calm.ended(view) else None
 
     def stop(self) -> None:
         """Nothing: the jobs go on, and the search takes them up again."""
@@ -226,6 +218,8 @@ class Runs:
                 self._started.discard(name)
                 if cell.todo == "run" and self._trial is not None:
                     self._trial(trial, config).write(cell.run)
+                elif cell.todo == "run":
+                    forget_trial(cell.run)  # of this search when it had a pruner, or of another
         self._record(planned.cells)
         return [planned.cells[position].run.name for position in planned.positions]
 

@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 PREFIX = "hydra.sweeper"
+REDUCTION = 3
+"""Of so many trials one goes on at each rung, where the settings don't say."""
 SamplerName = Literal["tpe", "gp", "cmaes", "random", "qmc", "nsgaii"]
 Direction = Literal["maximize", "minimize"]
 
@@ -35,9 +37,9 @@ class SearchSettings(BaseModel):
     pruner: Literal["asha", "hyperband", "median"] | None = Field(
         description="asha, hyperband, median or null"
     )
-    prune_by: Literal["score", "loss"] = Field(description="score or loss")
+    prune_by: Literal["score", "loss"] | None = Field(description="score, loss or null")
     prune_every: int | None = Field(description="null, or 1 or more", ge=1)
-    reduction: int = Field(description="a whole number, 2 or more", ge=2)
+    reduction: int | None = Field(description="null, or 2 or more", ge=2)
     storage: str | None = Field(description="null, a file or a database's URL", min_length=1)
     study: str | None = Field(
         description="null, or a name of letters, digits, dots, dashes and underscores",
@@ -120,6 +122,17 @@ def _require_sense(settings: SearchSettings) -> None:
         raise UserError(
             f"{PREFIX}.population has no effect with {PREFIX}.sampler={sampler}",
             hint="only nsgaii and cmaes have generations; drop it",
+        )
+    for key in ("prune_by", "prune_every", "reduction"):
+        if settings.pruner is None and getattr(settings, key) is not None:
+            raise UserError(
+                f"{PREFIX}.{key} has no effect without a pruner",
+                hint=f"{PREFIX}.pruner=asha, or drop it",
+            )
+    if settings.pruner == "median" and settings.reduction is not None:
+        raise UserError(
+            f"{PREFIX}.reduction has no effect with {PREFIX}.pruner=median",
+            hint="only asha and hyperband have rungs; drop it",
         )
     if settings.most_trials is not None and settings.most_trials < settings.trials:
         raise UserError(

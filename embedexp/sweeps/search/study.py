@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qsl, urlsplit
 
 from embedexp.config.errors import UserError
 from embedexp.runs.trial import open_storage
@@ -48,7 +49,8 @@ def storage_of(settings: SearchSettings, folder: Path) -> str:
     """The storage: a database's URL, or the full path of a journal file.
 
     Raises:
-        UserError: it is one that several processes can't share safely.
+        UserError: it is one that several processes can't share safely, or holds a password, which
+            would be written into the directory of every run.
     """
     if settings.storage is None:
         return str((folder / "journal.log").absolute())
@@ -56,6 +58,11 @@ def storage_of(settings: SearchSettings, folder: Path) -> str:
     scheme, separator, rest = text.partition("://")
     if not separator:
         return str(Path(text).expanduser().absolute())
+    if _has_password(text):
+        raise UserError(
+            f"hydra.sweeper.storage={scheme}://... holds a password, which runs would keep",
+            hint="leave it to the driver: PGPASSWORD or ~/.pgpass; ?read_default_file=~/.my.cnf",
+        )
     if scheme.startswith("sqlite"):
         path = Path(rest.removeprefix("/"))
         if not rest.strip("/") or ":memory:" in rest:
@@ -70,6 +77,11 @@ def storage_of(settings: SearchSettings, folder: Path) -> str:
             )
         return f"{scheme}:///{path.absolute()}"
     return text
+
+
+def _has_password(url: str) -> bool:
+    parts = urlsplit(url)
+    return bool(parts.password) or any(key.startswith("passw") for key, _ in parse_qsl(parts.query))
 
 
 def file_system(folder: Path) -> str:

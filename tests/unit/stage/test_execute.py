@@ -31,3 +31,9 @@ def test_a_warning_is_said_once(printed):
 def test_a_finished_run_whose_model_was_deleted_says_so(printed):
     printed()
     assert "deleted; rerun=true" in printed()
+
+
+def test_a_stage_that_trains_nothing_misses_no_model(printed):
+    text = printed("stage=zero_shot")
+    assert "deleted" not in text
+    assert "routing=mote" in text

@@ -1,8 +1,10 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import optuna
 import pytest
@@ -10,8 +12,9 @@ from optuna.trial import TrialState
 
 from embedexp.config import compose
 from embedexp.runs import RunDirectory
+from embedexp.runs.job import Job, write_job
 from embedexp.runs.trial import PRUNED, Trial, open_storage, pruner_of, read_trial
-from embedexp.stage.pruning import Reporting, watched
+from embedexp.stage.pruning import Reporting, scoring, watched
 from embedexp.training.interrupt import StopRequest
 
 optuna.logging.set_verbosity(optuna.logging.ERROR)
@@ -43,7 +46,7 @@ class Study:
         }
         Trial(**values | changed).write(run)
         stop = StopRequest()
-        return Reporting(read_trial(run), run, stop, steps, score), asked.number
+        return Reporting(read_trial(run), run, stop, steps, 1, score), asked.number
 
     def trial(self, number):
         study = optuna.load_study(study_name="s", storage=open_storage(self.journal))
@@ -104,9 +107,36 @@ def test_a_score_is_reported_as_it_is(tmp_path):
 def test_a_step_reported_before_a_restart_is_not_measured_again(study):
     reporting, number = study.reporting()
     train(reporting, [1.0, 1.0])
-    again = Reporting(reporting.trial, reporting.directory, StopRequest(), 8, None)
+    again = Reporting(reporting.trial, reporting.directory, StopRequest(), 8, 1, None)
     train(again, [5.0] * 8)
     assert study.trial(number).intermediate_values == {2: 1.0, 4: 5.0, 6: 5.0}
+
+
+def test_a_run_that_goes_on_reports_at_the_steps_of_those_that_were_not_interrupted(study):
+    whole, first = study.reporting()
+    train(whole, [1.0] * 8)
+    reporting, second = study.reporting()
+    train(reporting, [1.0, 1.0])
+    again = Reporting(reporting.trial, reporting.directory, StopRequest(), 8, 1, None)
+    for step in range(4, 9):  # from a checkpoint of step 3
+        again(1.0, step)
+    assert sorted(study.trial(first).intermediate_values) == [2, 4, 6]
+    assert sorted(study.trial(second).intermediate_values) == [2, 4, 6]
+    late, third = study.reporting(every=4)
+    late = Reporting(late.trial, late.directory, StopRequest(), 12, 3, None)
+    for step in (3, 6, 9):  # logged steps that no report falls on: the next ones count
+        late(1.0, step)
+    assert sorted(study.trial(third).intermediate_values) == [6, 9]
+
+
+def test_a_run_that_was_pruned_can_be_gone_on_with_by_hand(study):
+    good, _ = study.reporting()
+    bad, number = study.reporting()
+    train(good, [1.0] * 8)
+    assert train(bad, [2.0] * 8) == 2
+    again = Reporting(bad.trial, bad.directory, StopRequest(), 8, 1, None)
+    assert train(again, [2.0] * 8) == 8  # whether or not the search has heard of it
+    assert sorted(study.trial(number).intermediate_values) == [2]
 
 
 def test_a_run_whose_trial_has_ended_trains_on_in_peace(study):
@@ -135,6 +165,64 @@ def test_a_run_that_is_no_trial_tracks_as_before(tmp_path):
     assert watched(config, RunDirectory(tmp_path), StopRequest(), track) is track
 
 
+def test_a_run_started_by_hand_does_not_report_to_the_search_that_left_it(study):
+    """Else a search that nobody leads any more would end it."""
+    config = compose(["backbone=tiny"])
+    reporting, _ = study.reporting()
+    run = reporting.directory
+
+    def track(values, step):
+        pass
+
+    def reports():
+        return watched(config, run, StopRequest(), track) is not track
+
+    def job(**changed):
+        values = {"launcher": "local", "id": str(os.getppid()), "multirun": "s"} | changed
+        write_job(run.job_file, Job(**values))
+
+    assert not reports()
+    job(multirun="another")
+    assert not reports()
+    job(id="1")  # the search's own job, of which this process is none
+    assert not reports()
+    job()
+    assert reports()
+
+
+class Embedder:
+    """What scoring looks at in a model."""
+
+    training = True
+
+    def eval(self):
+        self.training = False
+
+    def train(self, mode):
+        self.training = mode
+
+
+def test_a_report_measures_the_objective_and_nothing_else(monkeypatch):
+    asked = []
+
+    def evaluate(embedder, option, *, heldout):
+        assert not embedder.training
+        asked.append((option.tasks, [dataset.name for dataset in heldout]))
+        names = [*option.tasks, *("Heldout: " + dataset.name for dataset in heldout)]
+        return [SimpleNamespace(task=name, value=0.1 * len(name)) for name in names]
+
+    monkeypatch.setattr("embedexp.evaluation.evaluate", evaluate)
+    tasks = ["WordNetSimilarity", "WordNetPairs"]
+    config = compose([f"evaluation.tasks=[{','.join(tasks)}]"])
+    score = scoring(config, Embedder(), [SimpleNamespace(name="a"), SimpleNamespace(name="bc")])
+    assert score("WordNetPairs") == pytest.approx(1.2)
+    assert score("Heldout: bc") == pytest.approx(1.1)
+    assert score("mean") == pytest.approx((1.7 + 1.2 + 1.0 + 1.1) / 4)
+    assert asked == [(["WordNetPairs"], []), ([], ["bc"]), (tasks, ["a", "bc"])]
+    with pytest.raises(ValueError, match="no score of Heldout: d"):
+        score("Heldout: d")
+
+
 CHILD = """
 import sys
 from pathlib import Path
@@ -144,7 +232,7 @@ from embedexp.stage.pruning import Reporting
 from embedexp.training.interrupt import StopRequest
 run = RunDirectory(Path(sys.argv[1]))
 stop = StopRequest()
-reporting = Reporting(read_trial(run), run, stop, 8, None)
+reporting = Reporting(read_trial(run), run, stop, 8, 1, None)
 for step in range(1, 9):
     reporting(float(sys.argv[2]), step)
     if stop.requested:

@@ -45,6 +45,7 @@ class Functions:
     parallel: int = 1
     started: list = field(default_factory=list)
     finished: dict = field(default_factory=dict)
+    failed: dict = field(default_factory=dict)
     most_at_once: int = 0
     waiting: list = field(default_factory=list)
     seen: dict = field(default_factory=dict)
@@ -68,9 +69,10 @@ class Functions:
             try:
                 value = self.function(**numbers(self.seen[run]))
                 self.finished[run] = Result(value if isinstance(value, tuple) else (value,))
+                self.failed.pop(run, None)
             except RuntimeError as error:
-                return Result(None, str(error))
-        return self.finished[run]
+                self.failed[run] = Result(None, str(error))
+        return self.failed.get(run) or self.finished[run]
 
     def stop(self):
         pass

@@ -88,6 +88,24 @@ def test_only_takes_labels_of_the_same_axis_as_alternatives() -> None:
         only(found, ["z"])
 
 
+@pytest.mark.parametrize(
+    ("mode", "heading", "left"),
+    [("one_at_a_time", "rate=mid", ["rate=mid"]), ("zip", "a · c", ["a · c"])],
+)
+def test_only_takes_headings_of_rows_that_are_made_of_axes(
+    mode: str, heading: str, left: list[str]
+) -> None:
+    zipped = {"x": {"a": ["x=1"], "b": ["x=2"]}, "y": {"c": ["y=1"], "d": ["y=2"]}}
+    found = cells(sweep(mode=mode, axes=zipped if mode == "zip" else AXES))
+    assert [cell.row for cell in only(found, [heading])] == left
+
+
+def test_only_refuses_labels_that_no_cell_has_together() -> None:
+    found = cells(TABLE.model_copy(update={"exclude": [{"row": "a", "column": "d"}]}))
+    with pytest.raises(UserError, match="no cell has all of these labels"):
+        only(found, ["a", "d"])
+
+
 def test_later_overrides_win_from_base_to_command_line() -> None:
     made = sweep(
         base=["k=base", "u=base"],

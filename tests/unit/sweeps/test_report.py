@@ -19,6 +19,7 @@ from embedexp.sweeps.report.differences import table as config_table
 from embedexp.sweeps.report.lines import Line, earlier, shown
 from embedexp.sweeps.report.results import differences_charts, levels_charts
 from embedexp.sweeps.schema import Sweep
+from embedexp.sweeps.statistics import Estimate
 from embedexp.sweeps.table import table
 
 from .report_help import finish, finish_all, planned, small
@@ -266,6 +267,16 @@ def test_a_diverging_cell_leaves_the_chart_and_the_caption_says_so():
     assert made.caption == "Loss (leaving the chart: c)"
     assert charts.limits([[fine[0], curve("d", 1, 20.0, 1.0)]])[1] > 20
     assert charts.limits([[curve("flat", 0, 0.0, 0.0)]])[0] < 0
+
+
+def test_what_has_no_interval_has_no_whiskers():
+    def caps(*halves):
+        cells = [Estimate(50.0, half, 3) for half in halves]
+        return charts.levels("k", "c", ["x", "y"], {"a": (0, cells)}, "score").svg.count("<use")
+
+    # Two whiskers with two caps each, beside the same markers.
+    assert caps(1.0, 1.0) - caps(None, None) >= 4
+    assert caps(1.0, None) == caps(1.0, 1.0) - 2
 
 
 def test_a_row_has_its_colour_wherever_it_is_shown():

@@ -68,6 +68,14 @@ def test_a_mistake_is_told_with_its_line(tmp_path, changed, told):
     assert "search.yaml" in str(caught.value)
 
 
+def test_a_key_that_is_there_twice_is_refused_rather_than_dropped(tmp_path):
+    path = written(tmp_path)
+    again = "space:\n  routing: [dense]\n  loss.temperature: [1, 2]\n  routing: [moe, dense]\n"
+    path.write_text(f"mode: search\ntitle: A\nquestion: B?\n{again}")
+    with pytest.raises(UserError, match="'routing' is there twice, again on line 7"):
+        read(path)
+
+
 def test_a_setting_that_is_none_is_refused(tmp_path):
     file, _ = read(written(tmp_path, search={"trails": 7}))
     with pytest.raises(UserError, match="did you mean trials"):

@@ -2,10 +2,12 @@ from __future__ import annotations
 
 import json
 
+import optuna
 import pytest
 from optuna.trial import TrialState
 
 from embedexp.config.errors import UserError
+from embedexp.runs.trial import PRUNED
 from embedexp.sweeps.search.grammar import from_overrides
 from embedexp.sweeps.search.loop import OVERRIDES, REASON, Search
 from embedexp.sweeps.search.study import open_study, question
@@ -189,6 +191,46 @@ def test_a_trial_that_was_running_when_the_search_was_killed_is_taken_up(tmp_pat
     study, _, events = search(tmp_path, space, runner, trials=3)
     assert events[:2] == [("resumed", number), ("complete", number)]
     assert [trial.state for trial in study.trials] == [TrialState.COMPLETE] * 3
+
+
+def test_a_trial_pruned_while_nobody_led_the_search_is_not_run_again(tmp_path):
+    space = space_of("x=interval(0,1)")
+    number = killed(tmp_path, space, "suggested")
+    study = open_study(
+        "test", str(tmp_path / "journal.log"), question(settings(trials=3), space, []), ["maximize"]
+    )
+    trial = study.trials[number]
+    study._storage.set_trial_user_attr(trial._trial_id, PRUNED, 4)
+    runner = Functions(bowl)
+    study, _, events = search(tmp_path, space, runner, trials=3)
+    assert events[0] == ("pruned", number)
+    assert trial.user_attrs[OVERRIDES] not in runner.seen.values()
+    assert [trial.state for trial in study.trials].count(TrialState.COMPLETE) == 3
+
+
+def test_trials_of_one_run_are_all_pruned_with_it():
+    """The run knows of one of them, whose mark it leaves; it is no failure of the others."""
+    study = optuna.create_study(direction="maximize")
+
+    def pruned(x):
+        if x == 1:
+            (first, *_) = (t for t in study.trials if t.user_attrs.get(OVERRIDES) == ["x=1"])
+            study._storage.set_trial_intermediate_value(first._trial_id, 2, 0.5)
+            study._storage.set_trial_user_attr(first._trial_id, PRUNED, 2)
+            raise RuntimeError("cancelled: stopped by its search")
+        return x
+
+    runner = Functions(pruned, parallel=4)
+    _, problem, events = search(study, space_of("x=1,2"), runner, trials=8, sampler="random")
+    assert problem is None
+    ones = [trial for trial in study.trials if trial.user_attrs[OVERRIDES] == ["x=1"]]
+    assert len(ones) > 1
+    assert events[:4] == [("started", number) for number in range(4)]
+    assert sum(trial.user_attrs[OVERRIDES] == ["x=1"] for trial in study.trials[:4]) > 1
+    assert {trial.state for trial in ones} == {TrialState.PRUNED}
+    assert all(trial.user_attrs[PRUNED] == 2 for trial in ones)
+    assert all(trial.intermediate_values == {2: 0.5} for trial in ones)
+    assert runner.started.count("x=1") == 1
 
 
 def test_a_trial_that_was_being_chosen_then_has_failed(tmp_path):

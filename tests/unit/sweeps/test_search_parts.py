@@ -7,12 +7,14 @@ from embedexp.cli import main
 from embedexp.config import compose
 from embedexp.config.errors import UserError
 from embedexp.runs import RunDirectory
+from embedexp.runs.trial import Trial, read_trial
 from embedexp.sweeps.search import study as studies
-from embedexp.sweeps.search.checks import probe, require_prunable
+from embedexp.sweeps.search.checks import probe, require_comparable, require_prunable
 from embedexp.sweeps.search.grammar import from_overrides
 from embedexp.sweeps.search.objective import Named, NoValueError, require_measured
 from embedexp.sweeps.search.plots import draw, importances
-from embedexp.sweeps.search.run import launcher_of
+from embedexp.sweeps.search.run import Launcher, launcher_of, run
+from embedexp.sweeps.search.runs import LocalPlaces, Runs
 from embedexp.sweeps.search.samplers import advice
 
 from .search_help import Functions, bowl, search, settings
@@ -39,6 +41,10 @@ def space_of(*overrides, when=None):
         ({"startup": 3, "sampler": "random"}, "no effect"),
         ({"population": 3}, "no effect"),
         ({"most_trials": 3}, "below trials"),
+        ({"prune_by": "loss"}, "prune_by has no effect without"),
+        ({"prune_every": 5}, "prune_every has no effect without"),
+        ({"reduction": 3}, "reduction has no effect without"),
+        ({"reduction": 3, "pruner": "median"}, "reduction has no effect with"),
         ({"study": "a/b"}, "a name of letters"),
     ],
 )
@@ -88,6 +94,20 @@ def test_losses_that_cannot_be_compared_prune_nothing():
         require_prunable(settings(pruner="asha"), space_of("a=1,2"), compose(["compute=fsdp"]))
 
 
+@pytest.mark.parametrize("objective", ["loss", ["mean", "loss"]])
+def test_losses_that_cannot_be_compared_are_no_objective(objective):
+    directions = {"loss": "minimize", "mean": "maximize"}
+    names = [objective] if isinstance(objective, str) else objective
+    chosen = settings(objective=objective, direction=[directions[name] for name in names])
+    require_comparable(chosen, space_of("optimizer.learning_rate=interval(1e-4,1e-3)"))
+    for text in ("loss.temperature=interval(0.01,0.1)", "batching.size=16,32"):
+        with pytest.raises(UserError, match="can't be compared"):
+            require_comparable(chosen, space_of(text))
+        with pytest.raises(UserError, match="can't be compared"):
+            run([], space_of(text), chosen, Launcher("local", {"processes": 1}))
+        require_comparable(settings(), space_of(text))
+
+
 def finished(folder, scores=(), losses=()):
     run = RunDirectory(folder)
     run.evaluation.mkdir(parents=True)
@@ -128,6 +148,17 @@ def test_sqlite_is_refused_where_it_loses_data(tmp_path, monkeypatch):
     assert studies.storage_of(settings(), tmp_path) == str(tmp_path / "journal.log")
 
 
+@pytest.mark.parametrize(
+    "url", ["postgresql://u:secret@host/db", "mysql+pymysql://u@host/db?passwd=secret"]
+)
+def test_a_password_is_not_left_in_the_directories_of_runs(tmp_path, url):
+    with pytest.raises(UserError, match="holds a password") as caught:
+        studies.storage_of(settings(storage=url), tmp_path)
+    assert "secret" not in str(caught.value)
+    without = "postgresql://u@host/db?sslmode=require"
+    assert studies.storage_of(settings(storage=without), tmp_path) == without
+
+
 def test_a_database_holds_a_search_as_a_journal_does(tmp_path):
     asked = studies.question(settings(), space_of("x=interval(-1,1)"), [])
     url = f"sqlite:///{tmp_path / 's.db'}"
@@ -154,6 +185,22 @@ def test_one_process_leads_a_search(tmp_path):
         studies.led(tmp_path / "s"),
     ):
         pass
+
+
+def test_a_run_that_nothing_may_prune_is_no_trial_of_an_earlier_search(tmp_path):
+    shared = [f"paths.runs={tmp_path}", "backbone=tiny", "tracking=none"]
+    settings = {"processes": 1, "snapshot": False}
+
+    def runs(trial=None):
+        places = LocalPlaces(1, "s", settings)
+        return Runs(shared, (), "s", [], None, places, ("local", settings), trial)
+
+    told = Trial("j", "s", 4, "asha", "loss", 2, 2, "mean", maximize=False)
+    (name,) = runs(lambda number, config: told).prepare(["loss.temperature=0.03"], 4)
+    run = RunDirectory(tmp_path / name)
+    assert read_trial(run) == told
+    assert runs().prepare(["loss.temperature=0.03"], 0) == [name]
+    assert read_trial(run) is None
 
 
 def test_a_launcher_from_elsewhere_is_refused():

@@ -25,6 +25,20 @@ def test_one_value_has_no_interval_and_none_has_no_mean() -> None:
     assert estimate([]) is None
 
 
+@pytest.mark.parametrize("spread", [0.0, 0.0004])
+def test_seeds_that_do_not_vary_have_no_interval_rather_than_one_of_no_width(spread: float) -> None:
+    found = estimate([50.0, 50.0 + spread, 50.0])
+    assert found.mean == pytest.approx(50.0 + spread / 3)
+    assert found.half is None
+
+
+def test_a_figure_may_vary_by_less_than_a_score_can() -> None:
+    half = 4.302653 * 2e-4 / math.sqrt(3)
+    assert estimate([0.5, 0.5002, 0.5004], noise=0.0).half == pytest.approx(half)
+    found = compare({0: 0.5, 1: 0.5001, 2: 0.5002}, {0: 0.4, 1: 0.4002, 2: 0.4001}, noise=0.0)
+    assert found.p < 0.05
+
+
 def test_interval_holds_the_mean_in_95_of_100_experiments() -> None:
     draws = np.random.default_rng(0).normal(7.0, 2.0, size=(4000, 3))
     held = [abs(e.mean - 7.0) <= e.half for e in map(estimate, draws.tolist())]

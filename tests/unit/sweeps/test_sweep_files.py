@@ -91,16 +91,23 @@ def test_published_figures_and_comparisons_name_places_of_the_table(name: str, s
 @pytest.mark.parametrize("name", FILES)
 def test_cells_differ_only_in_what_their_labels_set(name: str, scale: str) -> None:
     found = planned(name, scale)
-    by_stage: dict[str, list[tuple[Cell, dict[str, object]]]] = {}
+    showing: dict[str, list[Cell]] = {}
     for cell, run in found.cells:
-        by_stage.setdefault(run.stage, []).append((cell, flatten(run.config.to_dict())))
-    for stage, cells in by_stage.items():
-        first_cell, first = cells[0]
-        for cell, other in cells[1:]:
+        showing.setdefault(run.config.signature, []).append(cell)
+    every = [cell for cell, _ in found.cells]
+    by_stage: dict[str, list[tuple[list[Cell], dict[str, object], str]]] = {}
+    for run in found.runs:
+        # What cells only build on may be set by the labels of any of them.
+        users = showing.get(run.config.signature, every)
+        there = by_stage.setdefault(run.stage, [])
+        there.append((users, flatten(run.config.to_dict()), run.label))
+    for stage, runs in by_stage.items():
+        first_users, first, _ = runs[0]
+        for users, other, label in runs[1:]:
             keys = {key for key in first | other if first.get(key) != other.get(key)}
             allowed = {
                 key
-                for one in (first_cell, cell)
+                for one in (*first_users, *users)
                 for key in named_keys(one, stage, demo=scale == "demo")
             } | set(BETWEEN_PAPERS.get(name, ()))
             strange = {
@@ -110,7 +117,7 @@ def test_cells_differ_only_in_what_their_labels_set(name: str, scale: str) -> No
                 and not any(key == one or key.startswith(f"{one}.") for one in allowed)
                 and not str(other.get(key)).startswith("runs/")
             }
-            assert strange == set(), cell.name
+            assert strange == set(), f"{label} ({stage})"
 
 
 @pytest.mark.parametrize("name", FILES)

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from embedexp.config import UserError
-from embedexp.sweeps.formats import FORMATS, render
+from embedexp.sweeps.formats import FORMATS, format_of, render
 from embedexp.sweeps.planning import SweepPlan, plan
 from embedexp.sweeps.schema import Sweep
 from embedexp.sweeps.table import table
@@ -202,6 +202,55 @@ def test_measures_choose_tasks_types_phases_and_figures(runs: str, finish: Any) 
     assert "full" not in entries
 
 
+def test_means_over_other_tasks_are_not_compared(runs: str, finish: Any) -> None:
+    found = planned(runs, seeds=[0, 1], published=PUBLISHED)
+    both, hard = {"easy": 0.9, "hard": 0.3}, {"hard": 0.3}
+    for label, scores in {"a · seed 0": hard, "a · seed 1": hard, "b · seed 0": both}.items():
+        finish(by_label(found)[label], scores)
+    finish(by_label(found)["b · seed 1"], {"easy": 0.91, "hard": 0.32})
+    made = table(found)
+    assert made.entries["a", "", "mean over tasks"].ours is None
+    assert made.entries["a", "", "mean over tasks"].missing == dict.fromkeys(
+        (0, 1), "measured without easy"
+    )
+    assert made.entries["b", "", "mean over tasks"].tasks == ("easy", "hard")
+    assert [one.verdict for one in made.comparisons] == ["not measured"]
+    assert any("Reason: measured without easy." in note for note in made.footnotes)
+
+
+def test_a_task_that_one_seed_lacks_is_missing_in_the_measures_that_need_it(
+    runs: str, finish: Any
+) -> None:
+    measures = {"all": {}, "hard": {"tasks": ["hard"]}, "types": {"average": "types"}}
+    found = planned(runs, rows={"a": []}, seeds=[0, 1], measures=measures)
+    finish(by_label(found)["a · seed 0"], {"easy": 0.9, "hard": 0.3})
+    finish(by_label(found)["a · seed 1"], {"hard": 0.3})
+    entries = {place[2]: entry for place, entry in table(found).entries.items()}
+    assert set(entries["hard"].values) == {0, 1}
+    for name in ("all", "types"):
+        assert entries[name].values == {0: pytest.approx(60.0)}
+        assert entries[name].missing == {1: "measured without easy"}
+
+
+def test_runs_that_ignore_their_seed_show_no_interval(runs: str, finish: Any) -> None:
+    found = planned(runs)
+    finished(found, finish, {"a": [0.5, 0.5, 0.5], "b": VALUES["b"]})
+    made = table(found)
+    text = render(made, "terminal")
+    assert made.entries["a", "", "mean over tasks"].ours.half is None
+    assert "± 0.00" not in text
+    assert "none where seeds do not vary" in text
+
+
+def test_figures_vary_on_scales_of_their_own(runs: str, finish: Any) -> None:
+    measures = {"f": {"figure": {"file": "f.json", "key": "x"}}}
+    found = planned(runs, rows={"a": []}, measures=measures)
+    for seed, run in enumerate(found.runs):
+        (finish(run, {}).path / "f.json").write_text(json.dumps({"x": 0.5 + 1e-4 * seed}))
+    entry = table(found).entries["a", "", "f"]
+    assert entry.ours.half == pytest.approx(4.302653 * 1e-4 / 3**0.5, rel=1e-5)
+
+
 def test_rows_may_show_scores_before_training(runs: str, finish: Any) -> None:
     rows = {"start": {"phase": "before"}, "end": []}
     found = planned(runs, rows=rows, seeds=[0])
@@ -210,6 +259,13 @@ def test_rows_may_show_scores_before_training(runs: str, finish: Any) -> None:
     made = table(found)
     assert made.entries["start", "", "mean over tasks"].values == {0: 20.0}
     assert made.entries["end", "", "mean over tasks"].missing == {0: "no scores after training"}
+
+
+def test_seconds_of_a_run_that_two_cells_show_count_once(runs: str, finish: Any) -> None:
+    found = planned(runs, rows={"start": {"phase": "before"}, "end": []}, seeds=[0])
+    file = finish(found.runs[0], {"X": 0.2}).path / "status.json"
+    file.write_text(json.dumps({**json.loads(file.read_text()), "seconds": 100.0}))
+    assert "Seconds of all shown runs: 100." in table(found).footnotes
 
 
 def test_footnotes_say_how_the_figures_were_made(runs: str, finish: Any) -> None:
@@ -256,6 +312,34 @@ def test_every_format_escapes_what_files_and_runs_say(runs: str, finish: Any) ->
     rows = list(csv.DictReader(io.StringIO(texts["csv"])))
     assert [row["row"] for row in rows] == ["<b>50% _x_ | a&b =1+1", "'=cmd"]
     assert float(rows[0]["mean"]) == 50.0
+
+
+def test_csv_says_to_which_row_means_are_differences(runs: str, finish: Any) -> None:
+    published = {"source": ["s"], "values": {"b": 2.6}, "difference_to": "a"}
+    texts: list[str] = []
+    for content in ({"published": published}, {}):
+        found = planned(runs, **content)
+        if not texts:
+            finished(found, finish, VALUES)
+        texts.append(render(table(found), "csv"))
+    relative, absolute = (list(csv.DictReader(io.StringIO(text))) for text in texts)
+    assert [row["relative_to"] for row in relative] == ["a", "a"]
+    assert float(relative[1]["mean"]) == pytest.approx(3.1)
+    assert [row["relative_to"] for row in absolute] == ["", ""]
+    assert relative[1]["values_by_seed"] == absolute[1]["values_by_seed"]
+
+
+@pytest.mark.parametrize(
+    ("suffix", "name"), [(".md", "markdown"), (".tex", "latex"), (".csv", "csv"), ("", "terminal")]
+)
+def test_a_files_suffix_chooses_the_format(suffix: str, name: str) -> None:
+    assert format_of(suffix) == name
+
+
+@pytest.mark.parametrize("suffix", [".json", ".markdown"])
+def test_a_suffix_of_no_format_is_refused_rather_than_filled_with_another(suffix: str) -> None:
+    with pytest.raises(UserError, match=f"by {suffix}\n(.*)[.]md, [.]csv"):
+        format_of(suffix)
 
 
 def test_an_unknown_format_is_answered_with_the_nearest(runs: str) -> None:

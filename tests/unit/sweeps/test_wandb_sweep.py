@@ -8,6 +8,8 @@ import yaml
 
 from embedexp.cli import main
 from embedexp.config.errors import UserError
+from embedexp.runs import State
+from embedexp.runs.registry import find
 from embedexp.sweeps.file import read
 from embedexp.sweeps.search.grammar import from_overrides
 from embedexp.sweeps.wandb_sweep import (
@@ -188,6 +190,11 @@ def test_what_wandb_has_not_is_refused(changed):
         searched("a=interval(0,1)", **changed)
 
 
+def test_wandb_is_not_asked_to_compare_losses_that_mean_different_things():
+    with pytest.raises(UserError, match="can't be compared"):
+        searched("loss.temperature=0.1,0.2", objective="loss", direction="minimize")
+
+
 SEARCH = """
 mode: search
 title: Temperature and recipe
@@ -215,6 +222,44 @@ def test_arguments_without_effect_are_refused(tmp_path, capsys):
     for arguments in (["--plan"], ["--only", "x"], ["--seeds", "1"], ["--to", "x.yaml"]):
         assert main(["sweep", str(file), *arguments]) == 2
         assert "no effect" in capsys.readouterr().err
+
+
+def test_words_that_a_file_has_no_use_for_are_refused(tmp_path, capsys):
+    table, searches = tmp_path / "t.yaml", tmp_path / "s.yaml"
+    table.write_text(yaml.safe_dump({**HEAD, "rows": {"a": ["seed=1"], "b": ["seed=2"]}}))
+    searches.write_text(SEARCH)
+    trial = ["cell", str(searches), "recipe=short", "loss.temperature=0.05"]
+    for arguments, told in (
+        (["sweep", str(table), "--wandb", "hydra.sweeper.trials=5"], "no effect"),
+        (["sweep", str(table), "--wandb", "--seeds", "x"], "--seeds x"),
+        (["sweep", str(searches), "hydra/sweeper=optuna"], "no effect"),
+        (["cell", str(table), "row=a", "hydra/launcher=slurm"], "no effect"),
+        ([*trial, "hydra.launcher.processes=2"], "no effect"),
+    ):
+        assert main(arguments) == 2
+        assert told in capsys.readouterr().err
+    assert {path.name for path in tmp_path.iterdir()} == {"t.yaml", "s.yaml"}
+
+
+def test_a_cell_runs_in_the_agents_own_process_and_what_it_reads_before(tmp_path, runs, stand_in):
+    """The agent's variables are those of this process: a run elsewhere would be no part of it."""
+    content = {
+        **HEAD,
+        "base": ["backbone=tiny", "tracking=none", runs],
+        "stages": {
+            "pretrain": ["stage=mlm", "loss=mlm"],
+            "finetune": ["backbone.weights=pretrained", "backbone.source={pretrain}"],
+        },
+        "rows": {"a": ["loss.temperature=0.05"], "b": ["loss.temperature=0.02"]},
+    }
+    file = tmp_path / "sweep.yaml"
+    file.write_text(yaml.safe_dump(content, sort_keys=False))
+    command = [sys.executable, "-m", "embedexp", "cell", str(file), "row=a"]
+    subprocess.run(command, check=True, cwd=tmp_path)
+    by_stage = {run.config.stage.name: run for run in find(tmp_path / "runs")}
+    assert {run.status.state for run in by_stage.values()} == {State.FINISHED}
+    assert by_stage["mlm"].job.launcher == "local"
+    assert by_stage["contrastive"].job is None
 
 
 def test_writing_for_wandb_stays_light(tmp_path):

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import pytest
 
 from embedexp.config import compose
+from embedexp.runs import RunDirectory
+from embedexp.stage.execute import _tell_sweep
 from embedexp.training import tracking
 
 SWEEP = {"WANDB_SWEEP_ID": "abc123", "WANDB_RUN_ID": "given-by-the-agent"}
@@ -43,6 +47,23 @@ def test_below_an_agent_the_run_is_online_in_the_sweeps_group(agent):
     assert tracking.identity(config("tracking.group=mine"))["group"] == "mine"
     agent.setenv("WANDB_MODE", "offline")
     assert tracking.identity(config())["mode"] == "offline"
+
+
+def test_a_sweep_hears_what_a_run_that_had_finished_has_come_to(tmp_path, agent):
+    """Its metric may be the loss, of which nothing is logged again."""
+    composed = config(f"paths.runs={tmp_path}")
+    directory = RunDirectory.of(composed)
+    directory.evaluation.mkdir(parents=True)
+    score = {"task": "A", "type": "STS", "metric": "m", "value": 0.25, "seconds": 1.0}
+    content = {"before": [], "after": [score | {"fingerprint": "x"}]}
+    directory.scores_file.write_text(json.dumps(content))
+    for step, loss in enumerate((3.0, 2.0), 1):
+        directory.metrics.append({"step": step, "loss": loss})
+    told = {}
+    tracker = SimpleNamespace(summary=told.update, close=lambda: None)
+    agent.setattr(tracking, "start", lambda *_: tracker)
+    _tell_sweep(composed, directory)
+    assert told == {"scores/A": 0.25, "scores/mean": 0.25, "loss": 2.0}
 
 
 STARTED = """
