@@ -35,6 +35,8 @@ def compare(arguments: Sequence[str]) -> int:
     parser.add_argument("--different", action="store_true")
     parser.add_argument("--json", type=Path, metavar="FILE")
     given = parser.parse_intermixed_args(list(arguments))
+    if given.json is not None and not given.json.absolute().parent.is_dir():
+        raise UserError(f"no folder {given.json.parent}", hint="make it, or name another --json")
     runs = [resolve(text, given.runs or default_runs()) for text in given.run]
     models = _measured(runs)
     unlike = comparison.differences(models)

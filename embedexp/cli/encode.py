@@ -6,7 +6,7 @@ import logging
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from embedexp.config.errors import UserError
+from embedexp.config.errors import UserError, shorten
 
 from . import OK
 from .commands import run_parser
@@ -41,12 +41,9 @@ def encode(arguments: Sequence[str]) -> int:
     }
 
     def load() -> Embedder:
-        import torch
-
         from embedexp.embedding import load as read
 
-        device = given.device or ("cuda" if torch.cuda.is_available() else "cpu")
-        return read(folder, device)
+        return read(folder, _device(given.device))
 
     logging.basicConfig(format="%(message)s")
     logging.getLogger("embedexp").setLevel(logging.INFO)
@@ -60,6 +57,27 @@ def encode(arguments: Sequence[str]) -> int:
     )
     print(f"vectors  {given.to}  ({found['rows']:,} texts, {len(found['pieces'])} pieces)")
     return OK
+
+
+def _device(name: str | None) -> str:
+    """The device asked for, or the best there is.
+
+    Raises:
+        UserError: torch cannot use it here.
+    """
+    import torch
+
+    if name is None:
+        return "cuda" if torch.cuda.is_available() else "cpu"
+    try:
+        torch.empty(0, device=name)
+    except (RuntimeError, AssertionError) as error:
+        reason = next(iter(str(error).splitlines()), type(error).__name__)
+        raise UserError(
+            f"--device {name} can't be used here: {shorten(reason, 100)}",
+            hint="choose cpu, cuda or cuda:NUMBER, or leave it out",
+        ) from None
+    return name
 
 
 def _given(arguments: Sequence[str]) -> Any:

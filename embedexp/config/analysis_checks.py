@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from .model_checks import looks_like_path
 from .predecessors import is_planned
 from .problems import Problem, Rule, rule
-from .schema.analysis import PromptRobustness, TaskSimilarity, TextAnalysis
+from .schema.analysis import Matryoshka, PromptRobustness, TaskSimilarity, TextAnalysis
 
 if TYPE_CHECKING:
     from .experiment import Config
@@ -40,6 +40,24 @@ def scores_need_tasks(config: Config) -> Problem | None:
             "use evaluation=builtin or evaluation=mteb",
         )
     return None
+
+
+@rule("analysis", "evaluation")
+def the_width_is_the_analysis_own(config: Config) -> Problem | None:
+    """Analyses of scores say themselves which dimensions of a vector are measured."""
+    analysis, evaluation = config.analysis, config.evaluation
+    if not analysis.evaluates or evaluation.name == "none" or evaluation.width is None:
+        return None
+    why = (
+        "measures analysis.widths and the whole vector"
+        if isinstance(analysis, Matryoshka)
+        else "puts whole hidden states and routing weights together"
+    )
+    return Problem(
+        f"evaluation.width={evaluation.width} has no place in analysis={analysis.name}, which "
+        f"{why}",
+        "set evaluation.width=null",
+    )
 
 
 @rule("analysis")
@@ -119,6 +137,7 @@ def idle(config: Config, group: str) -> Problem | None:
 RULES: tuple[Rule, ...] = (
     analysis_belongs_to_its_stage,
     scores_need_tasks,
+    the_width_is_the_analysis_own,
     analysed_models_exist,
     texts_exist,
     instructions_differ,

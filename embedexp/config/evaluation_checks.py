@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from . import catalogue
 from .errors import nearest
+from .model_checks import positions
 from .problems import Problem, Rule, rule, shard_beyond_the_last, warning
 from .schema.embedding import PLACEHOLDER
 from .schema.evaluation import MtebEvaluation
@@ -133,6 +134,22 @@ def measured_width_exists(config: Config) -> Problem | None:
     return None
 
 
+@rule("backbone", "embedding", "evaluation")
+def measured_lengths_are_within_positions(config: Config) -> Problem | None:
+    """Texts can be measured as far as the model has positions."""
+    option, longest = config.evaluation, positions(config.backbone)
+    if option.name == "none" or longest is None:
+        return None
+    for key in ("query_tokens", "document_tokens"):
+        tokens = getattr(option, key)
+        if tokens is not None and tokens > longest:
+            return Problem(
+                f"evaluation.{key}={tokens}, but {config.backbone.name} has {longest} positions",
+                f"set evaluation.{key}={longest} or less; null keeps the embedding's",
+            )
+    return None
+
+
 def _unknown(where: str, word: str, words: Iterable[str]) -> Problem:
     close = nearest(word, words)
     return Problem(
@@ -147,4 +164,5 @@ RULES: tuple[Rule, ...] = (
     shards_are_stages_of_their_own,
     keys_of_prompts_are_mtebs,
     measured_width_exists,
+    measured_lengths_are_within_positions,
 )

@@ -6,6 +6,7 @@ import re
 from typing import TYPE_CHECKING, TypeGuard
 
 from .errors import nearest
+from .flat import flatten
 from .problems import Problem, Rule, rule
 from .prompt_files import of_stage, read
 from .schema.generate import Generating
@@ -13,7 +14,10 @@ from .schema.generate import Generating
 if TYPE_CHECKING:
     from .experiment import Config
 
-SECRET = re.compile(r"api[-_]?key|authorization|password|secret|^key$", re.I)
+SECRET = re.compile(
+    r"api[-_]?key|authorization|bearer|passw|secret|^key$|^((access|auth|id|refresh|api)[-_]?)?token$",
+    re.I,
+)
 
 
 def _generating(stage: object) -> TypeGuard[Generating]:
@@ -32,7 +36,7 @@ def generators_can_be_asked(config: Config) -> Problem | None:
             return Problem(
                 f"{where}.url={option.url} is no address", "write it as http://localhost:8000/v1"
             )
-        fields = [key for key in option.extra if SECRET.search(key)]
+        fields = [key for key in flatten(option.extra) if any(map(SECRET.search, key.split(".")))]
         if "@" in option.url or "?" in option.url or fields:
             key = "url" if not fields else f"extra.{fields[0]}"
             return Problem(

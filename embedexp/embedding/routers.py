@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from torch import nn
@@ -14,7 +15,7 @@ from embedexp.routing.upcycling import RoutedExperts
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from transformers import PretrainedConfig, PreTrainedModel
+    from transformers import PreTrainedModel
 
 
 def native_routers(module: nn.Module) -> Iterator[nn.Module]:
@@ -32,28 +33,33 @@ def watch(model: PreTrainedModel) -> None:
     for layer, block in enumerate(blocks):
         routers = list(native_routers(block))
         for router in routers:
-            router.register_forward_hook(recorder(context, layer, model.config))
+            router.register_forward_hook(Recorder(context, layer, model.config.num_experts_per_tok))
         if routers:
             context.watch(block)
 
 
-def recorder(context: RoutingContext, layer: int, config: PretrainedConfig) -> Any:
+@dataclass(frozen=True)
+class Recorder:
     """A hook that keeps what a router of a layer decided.
 
+    Not a function: a copy of the model has a copy of the context, which a closure would not follow.
     transformers' routers return logits `[t, E]`, alone or with weights and choices `[t, k]`.
     """
 
-    def record(router: nn.Module, arguments: Any, output: Any) -> None:
-        if context.current is None:
+    context: RoutingContext
+    layer: int
+    experts_per_token: int
+
+    def __call__(self, router: nn.Module, arguments: Any, output: Any) -> None:
+        """Keep a router's output, inside a pass."""
+        if self.context.current is None:
             return
         logits, *chosen = output if isinstance(output, tuple) else (output,)
         logits = logits.reshape(-1, logits.shape[-1]).float()
-        assignments = chosen[1] if chosen else logits.topk(config.num_experts_per_tok).indices
+        assignments = chosen[1] if chosen else logits.topk(self.experts_per_token).indices
         load = assignments.flatten().bincount(minlength=logits.shape[-1])
         decision = Decision(logits, logits.softmax(-1), assignments, load)
-        context.current.record(layer, decision)
-
-    return record
+        self.context.current.record(self.layer, decision)
 
 
 def expert_counts(model: nn.Module) -> list[int]:

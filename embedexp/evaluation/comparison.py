@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from .scores import Score
 
-MODEL = ("embedding", "routing", "mask_schedule", "architecture", "tokenizer")
+MODEL = ("embedding", "routing", "mask_schedule", "architecture", "tokenizer", "saved_prompts")
 """Settings that belong to the model which is compared; all others say how it was measured."""
 
 LENGTHS = ("embedding.query_tokens", "embedding.document_tokens")

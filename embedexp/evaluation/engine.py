@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
     from mteb.results import TaskResult
 
+    from .prompts import Prompts
+
 log = logging.getLogger(__name__)
 
 
@@ -68,8 +70,8 @@ def run(
         for build in tasks:
             task = build()
             name = task.metadata.name
-            prompts = asked.prompts.all_of(task.metadata)
-            fingerprint = digest(model, prompts, kinds.get(name), _identity(task))
+            encoder.prompts, said = _prompts(asked.prompts, task)
+            fingerprint = digest(model, said, kinds.get(name), _identity(task))
             found = record.known.get(fingerprint)
             if found is not None:
                 record.scores.append(found)  # the file holds it already, and perhaps later ones
@@ -143,6 +145,15 @@ def _identity(task: mteb.AbsTask) -> list[Any]:
         return [task.metadata.name, task.metadata.revision, parts]
     subsets = sorted(task.hf_subsets)
     return [task.metadata.name, task.metadata.revision, sorted(task.eval_splits), subsets]
+
+
+def _prompts(prompts: Prompts, task: mteb.AbsTask) -> tuple[Prompts, list[Any]]:
+    """The prompts for a task, and those of its sides, or of the sides of all its parts."""
+    if not isinstance(task, AbsTaskAggregate):
+        return prompts, prompts.all_of(task.metadata)
+    parts = [part.metadata for part in task.metadata.tasks]
+    inside = prompts.within(task.metadata.name, [part.name for part in parts])
+    return inside, [inside.all_of(part) for part in parts]
 
 
 def _measure(encoder: Encoder, task: mteb.AbsTask) -> TaskResult:

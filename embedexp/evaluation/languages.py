@@ -89,14 +89,16 @@ def resource_class(code: str) -> str:
 def by_language(scores: Iterable[Score]) -> dict[str, dict[str, float]]:
     """Values by language and task: `{language: {task/subset: value}}`, languages by ISO 639-3.
 
-    A subset of two languages counts for the one that is not English; between two others, for both.
+    A language that tasks name by several codes (`ara` and `arb`) is one. A subset of two languages
+    counts for the one that is not English; between two others, for both.
     """
     found: dict[str, dict[str, float]] = {}
     for score in scores:
         subsets = score.subsets or {"default": score.value}
         for subset, value in subsets.items():
             codes = score.languages.get(subset) or score.languages.get(subset.partition("/")[2], ())
-            languages = {code.partition("-")[0] for code in codes} - {"und"}
+            named = (code.partition("-")[0] for code in codes)
+            languages = {MEMBERS.get(code, code) for code in named} - {"und"}
             for language in sorted(languages - {ENGLISH} or languages):
                 found.setdefault(language, {})[f"{score.task}/{subset}"] = value
     return found

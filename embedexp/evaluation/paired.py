@@ -10,8 +10,8 @@ if TYPE_CHECKING:
 
 CONFIDENCE = 0.95
 RESAMPLES = 9999
-ROUNDING = 1e-12
-"""Differences that vary by less are equal: scores are sums of doubles."""
+ROUNDING = 1e-9
+"""Share of the largest value by which equal values may differ: scores are sums of doubles."""
 
 
 @dataclass(frozen=True)
@@ -21,8 +21,8 @@ class Paired:
     `unit` names what was compared in pairs: the interval says how the mean would vary over other
     such units, not over seeds or texts. `low` and `high` bound Student's interval at 95 %, with
     its two-sided p-value; `bootstrap_low` and `bootstrap_high` the bias-corrected and accelerated
-    bootstrap interval (Efron 1987). All are None where there are fewer than two units, or where
-    all differences are equal.
+    bootstrap interval (Efron 1987), None where none was asked for. All are None where there are
+    fewer than two units, or where all differences are equal.
     """
 
     unit: str
@@ -42,11 +42,19 @@ class Paired:
         return asdict(self)
 
 
-def paired(first: Sequence[float], second: Sequence[float], *, unit: str, seed: int = 0) -> Paired:
+def paired(
+    first: Sequence[float],
+    second: Sequence[float],
+    *,
+    unit: str,
+    seed: int = 0,
+    noise: float = 0.0,
+    bootstrap: bool = True,
+) -> Paired:
     """Compare two models on the same units, given in the same order.
 
     The t-test is scipy's `ttest_rel`; the bootstrap draws 9,999 samples of units with a generator
-    seeded by `seed`.
+    seeded by `seed`. Differences whose spread is no more than `noise` count as equal.
 
     Raises:
         ValueError: the numbers of units differ, or there are none.
@@ -65,12 +73,17 @@ def paired(first: Sequence[float], second: Sequence[float], *, unit: str, seed: 
         worse=int((signs < 0).sum()),
         equal=int((signs == 0).sum()),
     )
-    if len(differences) < 2 or np.ptp(differences) < ROUNDING:
+    if len(differences) < 2 or constant(differences.tolist(), noise):
         return found
     from scipy import stats
 
     test = stats.ttest_rel(second, first)
     interval = test.confidence_interval(CONFIDENCE)
+    found = replace(
+        found, low=float(interval.low), high=float(interval.high), p_value=float(test.pvalue)
+    )
+    if not bootstrap:
+        return found
     resampled = stats.bootstrap(
         (differences,),
         np.mean,
@@ -81,9 +94,12 @@ def paired(first: Sequence[float], second: Sequence[float], *, unit: str, seed: 
     ).confidence_interval
     return replace(
         found,
-        low=float(interval.low),
-        high=float(interval.high),
-        p_value=float(test.pvalue),
         bootstrap_low=float(resampled.low),
         bootstrap_high=float(resampled.high),
     )
+
+
+def constant(values: Sequence[float], noise: float = 0.0) -> bool:
+    """Whether values differ by no more than `noise` or rounding: nothing can be tested then."""
+    spread = max(values) - min(values)
+    return spread <= max(noise, ROUNDING * max(1.0, *(abs(value) for value in values)))

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from mteb.models.abs_encoder import get_prompt
 from mteb.types import PromptType
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from mteb import TaskMetadata
 
@@ -43,9 +43,35 @@ class Prompts:
             found = get_prompt(dict(self.saved), task, side)
         return found
 
+    def within(self, task: str, parts: Sequence[str]) -> Prompts:
+        """The prompts for the parts of a task that is made of others.
+
+        What the option says under the task's name holds for each part without a name of its own:
+        mteb asks for the prompts of parts alone. A model's saved prompts stay as mteb reads them.
+        """
+        instructions = self.instructions
+        if instructions is not None:
+            overrides = _inherited(instructions.overrides, task, parts)
+            instructions = instructions.model_copy(update={"overrides": overrides})
+        return replace(self, table=_inherited(self.table, task, parts), instructions=instructions)
+
     def all_of(self, task: TaskMetadata) -> list[str | None]:
         """The prompts of a task's sides: part of what its score depends on."""
         return [self.of(task, side) for side in SIDES]
+
+
+def _inherited(table: Mapping[str, str], task: str, parts: Sequence[str]) -> dict[str, str]:
+    endings = ("", *(f"-{side.value}" for side in SIDES if side is not None))
+    own = {ending: table[task + ending] for ending in endings if task + ending in table}
+    return {
+        **table,
+        **{
+            part + ending: prompt
+            for part in parts
+            if not any(part + each in table for each in endings)
+            for ending, prompt in own.items()
+        },
+    }
 
 
 def sentence(option: Instructions, task: TaskMetadata, side: PromptType | None) -> str:

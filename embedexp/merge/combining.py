@@ -50,8 +50,8 @@ def same_names(models: Sequence[Tensors]) -> Plan:
 def combine(plan: Plan, formula: Formula, path: Path) -> None:
     """Write a safetensors file with what `formula` makes of the parts of each tensor.
 
-    Memory holds pieces of a million numbers, however many and large the models are. Tensors
-    that are no weights must be equal everywhere.
+    Memory holds pieces of a million numbers, or of a row, however many and large the models are.
+    Tensors that are no weights must be equal everywhere.
 
     Raises:
         UserError: such tensors differ.

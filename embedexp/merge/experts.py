@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from .tensors import Tensors
 
 EXPERT = re.compile(r"^(?P<group>.+)\.experts\.(?P<number>\d+)\.(?P<rest>.+)$")
+TOGETHER = re.compile(r"^(?P<group>.+)\.experts\.(?P<rest>[A-Za-z_]\w*)$")
+"""A tensor of all experts of a layer, one a row, as transformers' own experts have them."""
+
 MATRICES = ("router.weight", "gate.weight")
 """The matrix of a router, beside its layer's experts: ours, and transformers' own."""
 
@@ -25,7 +28,7 @@ CERTAIN = 1e-6
 
 
 def renumbered(name: str, orders: Mapping[str, list[int]]) -> tuple[str, list[int] | None]:
-    """The stored name of a tensor under `orders`, and for routers how to order its rows."""
+    """The stored name of a tensor under `orders`, and where a row is an expert's, their order."""
     if not orders:
         return name, None
     if (match := EXPERT.match(name)) is not None:
@@ -33,6 +36,8 @@ def renumbered(name: str, orders: Mapping[str, list[int]]) -> tuple[str, list[in
         if order is None:
             return name, None
         return f"{match['group']}.experts.{order[int(match['number'])]}.{match['rest']}", None
+    if (match := TOGETHER.match(name)) is not None:
+        return name, orders.get(match["group"])
     for tail in ROUTER:
         if name.endswith(f".{tail}"):
             return name, orders.get(name.removesuffix(f".{tail}"))
@@ -48,6 +53,8 @@ def routed_groups(tensors: Tensors) -> dict[str, int]:
     for name in tensors:
         if (match := EXPERT.match(name)) is not None:
             counts[match["group"]] = max(counts.get(match["group"], 0), int(match["number"]) + 1)
+        elif (match := TOGETHER.match(name)) is not None:
+            counts[match["group"]] = tensors.places[name].shape[0]
     return {
         group: count
         for group, count in counts.items()
@@ -98,4 +105,8 @@ def _products(
         for rows in reference.pieces(names[0], together=count):
             a, b = (torch.stack([x.read(name, rows) for name in names]) for x in (reference, other))
             add(a, b)
+    for name in reference:
+        if (found := TOGETHER.match(name)) is not None and found["group"] == group:
+            for part in reference.pieces_within(name):
+                add(reference.read_within(name, part), other.read_within(name, part))
     return products.numpy(), float(norms.prod().sqrt())

@@ -35,6 +35,7 @@ def merge(option: ExpertsFromRuns, output: Path, score: Score | None = None) -> 
     """
     numbers = {path: number for number, path in enumerate(option.inputs)}
     experts = {task: numbers[path] for task, path in option.experts.items()}
+    notes = ["Weights are shares of what all experts have in common."]
     with opened(option.inputs) as models:
         first = models[0]
         if first.config.routing.name != "dense":
@@ -60,5 +61,6 @@ def merge(option: ExpertsFromRuns, output: Path, score: Score | None = None) -> 
             )
             for i, model in enumerate(models)
         ]
-    notes = ["Weights are shares of what all experts have in common."]
+        if any(model.head is not None for model in models):
+            notes.append("The language-model head was left out: it belongs to the dense models.")
     return Record(option.model_dump(mode="json"), inputs, notes=notes)

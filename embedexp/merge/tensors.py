@@ -48,7 +48,8 @@ class Tensors:
     """Named tensors in files; nothing of them is kept in memory.
 
     Experts may be renumbered: `orders[group][e]` is the number in the files of expert `e` of the
-    expert layer `group`, and the rows of the layer's router go along (see `experts`).
+    expert layer `group`, and the rows of the layer's router, and of tensors that hold all its
+    experts, go along (see `experts`).
     """
 
     def __init__(self, places: Mapping[str, Place]) -> None:
@@ -80,14 +81,23 @@ class Tensors:
         stored, order = renumbered(name, self.orders)
         place = self.places[stored]
         with safe_open(place.file, "pt") as file:
-            if rows is None or not place.shape or order is not None:
+            if not place.shape or (rows is None and order is None):
                 whole: Tensor = file.get_tensor(place.name)
-            else:
-                part: Tensor = file.get_slice(place.name)[rows[0] : rows[1]]
+                return whole
+            stored_rows = file.get_slice(place.name)
+            start, end = rows or (0, place.shape[0])
+            if order is None:
+                part: Tensor = stored_rows[start:end]
                 return part
-        if order is not None:
-            whole = whole[torch.tensor(order)]
-        return whole if rows is None or not place.shape else whole[rows[0] : rows[1]]
+            # Row by row: all experts of a layer may be one tensor, which is not read whole.
+            return torch.cat([stored_rows[row : row + 1] for row in order[start:end]])
+
+    def read_within(self, name: str, rows: Rows) -> Tensor:
+        """Of each row of a stored tensor, a matrix, some rows: `[n, rows, ...]`."""
+        place = self.places[name]
+        with safe_open(place.file, "pt") as file:
+            part: Tensor = file.get_slice(place.name)[:, rows[0] : rows[1]]
+        return part
 
     def pieces(self, name: str, together: int = 1) -> Iterator[Rows]:
         """Rows of a tensor, in order, so that `together` such pieces have about `PIECE` numbers."""
@@ -96,6 +106,13 @@ class Tensors:
         step = max(1, PIECE // (width * together))
         for start in range(0, shape[0], step):
             yield start, min(start + step, shape[0])
+
+    def pieces_within(self, name: str) -> Iterator[Rows]:
+        """What `read_within` can be asked for, in order, so that each has about `PIECE` numbers."""
+        rows = self.places[name].shape[1]
+        step = max(1, PIECE * rows // self.size(name))
+        for start in range(0, rows, step):
+            yield start, min(start + step, rows)
 
     def size(self, name: str) -> int:
         """How many numbers a tensor has."""

@@ -196,18 +196,18 @@ def table(vectors: NDArray[Any], first: int) -> Any:
 
 
 def join_npy(paths: list[Path], to: Path) -> None:
-    """One array from those in files, one of them in memory at a time."""
-    shapes = [np.load(path, mmap_mode="r") for path in paths]
-    rows = sum(len(part) for part in shapes)
+    """One array from those in files, one of them in memory, and open, at a time."""
+    first = np.load(paths[0], mmap_mode="r")
+    rows = sum(len(np.load(path, mmap_mode="r")) for path in paths)
     with to.open("wb") as file:
         header = {
-            "descr": np.lib.format.dtype_to_descr(shapes[0].dtype),
+            "descr": np.lib.format.dtype_to_descr(first.dtype),
             "fortran_order": False,
-            "shape": (rows, shapes[0].shape[1]),
+            "shape": (rows, first.shape[1]),
         }
         np.lib.format.write_array_header_1_0(file, header)
-        for part in shapes:
-            file.write(np.ascontiguousarray(part).tobytes())
+        for path in paths:
+            file.write(np.ascontiguousarray(np.load(path)).tobytes())
 
 
 def join_parquet(paths: list[Path], to: Path) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from embedexp.config.errors import UserError, nearest
+from embedexp.data.csv import LONGEST_CELL
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -96,10 +97,28 @@ def _objects(lines: Iterable[bytes], name: str, column: str) -> Iterator[str]:
 def _csv(path: Path, column: str) -> Iterator[str]:
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
-            for number, row in enumerate(csv.DictReader(file), start=1):
+            for number, row in enumerate(_records(csv.DictReader(file)), start=1):
                 yield _cell(row, column, f"{path}, row {number}")
     except UnicodeDecodeError:
         raise UserError(f"{path} is not UTF-8", hint="convert it: iconv -t UTF-8") from None
+    except csv.Error as error:
+        raise UserError(
+            f"{path} is no readable CSV: {error}", hint="a quotation mark may be open"
+        ) from None
+
+
+def _records(reader: csv.DictReader[str]) -> Iterator[dict[str, Any]]:
+    """Rows with cells of any usual length; the limit is the interpreter's, not the reader's."""
+    limit = csv.field_size_limit()
+    while True:
+        csv.field_size_limit(LONGEST_CELL)
+        try:
+            row = next(reader, None)
+        finally:
+            csv.field_size_limit(limit)
+        if row is None:
+            return
+        yield row
 
 
 def _parquet(path: Path, column: str) -> Iterator[str]:

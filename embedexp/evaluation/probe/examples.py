@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -136,9 +137,9 @@ class _Reader:
                 continue
             most = len(known) if known is not None else choices
             whole = isinstance(value, int) and not isinstance(value, bool)
-            if known is None and isinstance(value, str) and value.startswith("choice"):
+            if known is None and (named := re.fullmatch(r"choice(\d+)", str(value))):
                 # The hub's COPA names its two classes choice1 and choice2.
-                value, whole = int(value.removeprefix("choice")) - 1, True
+                value, whole = int(named[1]) - 1, True
             if not whole or not 0 <= value < most or (known and self.task.labels is None):
                 wanted = ", ".join(known[:6]) if known else f"0 to {most - 1}"
                 raise _unlabelled(number, value, address, f"one of {wanted}")

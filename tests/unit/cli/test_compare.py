@@ -85,11 +85,23 @@ def test_another_model_is_no_other_measurement(runs: Path) -> None:
     assert main(["compare", "a", "b"]) == 0
 
 
+def test_prompts_that_came_with_a_model_are_the_models_own(runs: Path) -> None:
+    change("a", saved_prompts={"query": "query: "})
+    change("b", saved_prompts={"Retrieval-query": "ask: "})
+    assert main(["compare", "a", "b"]) == 0
+
+
+def test_a_folder_that_is_not_there_is_told(runs: Path, capsys) -> None:
+    assert main(["compare", "a", "b", "--json", "none/found.json"]) == 2
+    assert "no folder none" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("settings", "told"),
     [
         ({"sizes": {"max_queries": 100}}, "sizes.max_queries is 400 and 100"),
         ({"mteb": "2.1"}, "mteb is 2.26.24 and 2.1"),
+        ({"prompts": {"STS": "alike: "}}, "prompts.STS is - and alike: "),
         ({"dtype": ["float16"]}, "dtype"),
         (
             {"embedding": {**SETTINGS["embedding"], "query_tokens": 32}},

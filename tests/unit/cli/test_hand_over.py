@@ -28,6 +28,16 @@ def test_texts_from_a_file_become_vectors_in_their_order(model, tmp_path, capsys
     assert "task=search_query, not clustering" in capsys.readouterr().err
 
 
+def test_a_device_that_is_not_there_is_told(model, tmp_path, capsys):
+    (tmp_path / "texts.txt").write_text("a cat\n")
+    arguments = ["encode", str(model), str(tmp_path / "texts.txt"), "--to", str(tmp_path / "o.npy")]
+    for device in ("gpu", "cuda:99"):
+        assert main([*arguments, "--device", device]) == USER_ERROR
+        told = capsys.readouterr().err
+        assert f"--device {device} can't be used here" in told
+        assert len(told.strip().splitlines()) <= 3
+
+
 def test_export_writes_a_folder_with_a_card(model, tmp_path, capsys):
     arguments = ["export", str(model), "--format", "huggingface", "--to", str(tmp_path / "out")]
     assert main(arguments) == OK

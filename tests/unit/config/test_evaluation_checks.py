@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -12,6 +13,9 @@ from embedexp.config import catalogue
 from embedexp.config.errors import UserError
 from embedexp.config.show import show
 from embedexp.config.sources import option_files
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 BASE = ["stage=evaluate", "stage.model=owner/model", "evaluation=mteb"]
 BEIR = "evaluation.benchmarks=[BEIR]"
@@ -47,8 +51,29 @@ def test_what_has_no_effect_is_told() -> None:
         compose(["evaluation=mteb", BEIR, "evaluation.shards=2"])
     with pytest.raises(UserError, match=r"evaluation\.width=999 is more than the 384"):
         compose(["evaluation.width=999"])
+    with pytest.raises(UserError, match=r"evaluation\.query_tokens=513, but minilm has 512"):
+        compose(["evaluation.query_tokens=513"])
+    assert compose(["evaluation.document_tokens=512"]).evaluation.document_tokens == 512
+    compose(["backbone=tiny_llama", "evaluation.document_tokens=4096"])  # rotary
     idle = compose([*BASE, BEIR, "evaluation.exclude=[STS12]"])
     assert "STS12, which is not measured anyway" in "\n".join(idle.warnings)
+
+
+def test_a_soup_is_chosen_by_the_tasks_that_are_named(tmp_path: Path) -> None:
+    given = ["stage=merge", "merge=greedy_soup", f"merge.inputs=[{tmp_path},{tmp_path}]"]
+    given += ["evaluation=mteb", "evaluation.tasks=[STS12,STS13]"]
+    compose([*given, "merge.tasks=[STS12]"])
+    compose([*given, BEIR])
+    with pytest.raises(UserError, match=r"evaluation\.benchmarks=\[BEIR\] would decide with it"):
+        compose([*given, BEIR, "merge.tasks=[STS12]"])
+
+
+@pytest.mark.parametrize("analysis", ["matryoshka", "moee_combinations"])
+def test_an_analysis_of_scores_has_widths_of_its_own(analysis: str) -> None:
+    given = ["stage=analyse", "stage.model=owner/model", f"analysis={analysis}"]
+    compose(given)
+    with pytest.raises(UserError, match=rf"evaluation\.width=64 has no place in .*={analysis}"):
+        compose([*given, "evaluation.width=64"])
 
 
 def test_keys_of_prompts_may_be_tasks_types_and_sides() -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from runpy import run_path
+
 import numpy as np
 import pytest
 import torch
@@ -15,8 +18,6 @@ from embedexp.batching.plan import Rows
 from embedexp.config import compose
 from embedexp.config.memory import estimate, gib, longest_share
 from embedexp.config.show import show
-from embedexp.data.store import TokenStore
-from embedexp.data.tokenise import TokenisedCorpus, TokenisedDataset
 from embedexp.loss.language import IGNORED
 from embedexp.training.contrastive import ContrastiveObjective
 from embedexp.training.language_batches import LanguageBatch
@@ -25,31 +26,14 @@ from embedexp.training.objective import Step
 
 SIZES = ["backbone=tiny", "backbone.architecture.num_hidden_layers=4", "tracking=none"]
 LLAMA = ["backbone=tiny_llama", "backbone.architecture.num_hidden_layers=4", "tracking=none"]
+PAIRS = run_path(str(Path(__file__).parents[3] / "benchmarks" / "made_up.py"))
 STEP = ["batching.size=64", "training.steps=1", "optimizer.warmup_steps=0"]
 
 
 def made_up(pairs, tokens):
     """A batch of pairs of one length."""
-    rng, rows = np.random.default_rng(0), np.arange(pairs)
-    lengths = np.full(2 * pairs, tokens)
-    ids = rng.integers(5, 8192, lengths.sum()).astype(np.int32)
-    none = np.empty((pairs, 0), np.int64)
-    keys = np.stack([np.arange(2 * pairs), np.full(2 * pairs, -1)], 1)
-    dataset = TokenisedDataset(
-        name="made up",
-        task="retrieval",
-        weight=1.0,
-        query_ids=rows,
-        positive_ids=rows + pairs,
-        negative_ids=none,
-        query_keys=keys[:pairs],
-        positive_keys=keys[pairs:],
-        negative_keys=none[..., None].repeat(2, -1),
-        scores=None,
-        lengths=np.full(pairs, 2 * tokens, np.int32),
-    )
-    corpus = TokenisedCorpus(TokenStore(ids, np.r_[0, lengths.cumsum()]), (dataset,))
-    return collate(corpus, [Rows("retrieval", 0, rows)])
+    corpus = PAIRS["corpus"](np.full(2 * pairs, tokens))
+    return collate(corpus, [Rows("retrieval", 0, np.arange(pairs))])
 
 
 def measured(objective, batch, *, mixed=False):

@@ -10,6 +10,7 @@ import pytest
 
 from embedexp.config.errors import UserError
 from embedexp.embedding.bulk import encode_all, parts, reading
+from embedexp.embedding.bulk.pieces import join_npy
 
 ROOT = Path(__file__).parents[3]
 TEXTS = [f"text number {i}" for i in range(11)]
@@ -221,6 +222,30 @@ def test_each_kind_of_file_gives_its_texts_in_order(ending, tmp_path):
         with pytest.raises(UserError, match="there is no column bdy") as error:
             list(reading.texts(str(path), "bdy"))
         assert "did you mean body" in str(error.value)
+
+
+def test_a_cell_may_hold_a_long_document(tmp_path):
+    import csv
+
+    long, limit = "word " * 50_000, csv.field_size_limit()
+    write(tmp_path / "texts.csv", ["short", long])
+    assert list(reading.texts(str(tmp_path / "texts.csv"), "body")) == ["short", long]
+    assert csv.field_size_limit() == limit
+
+
+def test_more_pieces_than_files_can_be_open_become_one(tmp_path):
+    import resource
+
+    paths = [tmp_path / f"{i}.npy" for i in range(300)]
+    for i, path in enumerate(paths):
+        np.save(path, np.full((1, 2), i, dtype=np.float32))
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (200, hard))
+    try:
+        join_npy(paths, tmp_path / "all.npy")
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    assert np.load(tmp_path / "all.npy")[:, 0].tolist() == list(range(300))
 
 
 def test_bad_lines_are_named(tmp_path):

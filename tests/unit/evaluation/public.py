@@ -7,6 +7,8 @@ from typing import Any, ClassVar
 from datasets import Dataset
 from mteb import TaskMetadata
 from mteb.abstasks import AbsTaskClassification, AbsTaskRetrieval, AbsTaskSTS
+from mteb.abstasks.aggregate_task_metadata import AggregateTaskMetadata
+from mteb.abstasks.aggregated_task import AbsTaskAggregate
 
 from embedexp.config.schema.evaluation import MtebEvaluation
 
@@ -100,6 +102,25 @@ class Unreachable(AbsTaskClassification):
         data = Dataset.from_dict({"text": rows, "label": labels})
         self.dataset = {"train": data, "test": data}
         self.data_loaded = True
+
+
+class Search2(Search):
+    """The same under another name."""
+
+    metadata = metadata("PublicSearch2", "Retrieval", "ndcg_at_10", ["eng-Latn"], ["test"])
+
+
+class Both(AbsTaskAggregate):
+    """A task that is made of two others."""
+
+    metadata = AggregateTaskMetadata(
+        name="PublicBoth",
+        description="PublicBoth",
+        tasks=[Search(), Search2()],
+        main_score="ndcg_at_10",
+        type="Retrieval",
+        eval_splits=["test"],
+    )
 
 
 TASKS = {cls.metadata.name: cls for cls in (Pairs, Unreachable, Search)}

@@ -64,6 +64,15 @@ def test_a_pair_with_english_counts_for_the_other_language() -> None:
     }
 
 
+def test_a_language_of_several_codes_is_one() -> None:
+    scores = [
+        score("A", {}, {"default": ["ara-Arab"]}),
+        score("B", {"ar": 0.1, "sw": 0.3}, {"ar": ["arb-Arab"], "sw": ["swa-Latn"]}),
+    ]
+    assert by_language(scores) == {"arb": {"A/default": 0.5, "B/ar": 0.1}, "swh": {"B/sw": 0.3}}
+    assert breakdown(scores)["family"]["Afro-Asiatic"] == (pytest.approx(0.3), 1)
+
+
 def test_each_language_weighs_the_same_in_its_group() -> None:
     scores = [
         score(

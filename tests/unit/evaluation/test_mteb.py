@@ -15,16 +15,18 @@ from mteb.cache import ResultCache
 from embedexp.config import catalogue, compose
 from embedexp.config.errors import UserError
 from embedexp.embedding import build_embedder
-from embedexp.evaluation import Failure, Score, ScoreFile, evaluate
+from embedexp.evaluation import Failure, Score, ScoreFile, engine, evaluate
 from embedexp.evaluation.encoder import Encoder
 from embedexp.evaluation.engine import content_hash
+from embedexp.evaluation.measurement import Measurement
 from embedexp.evaluation.mteb import part, tasks
 from embedexp.evaluation.names import names
+from embedexp.evaluation.prompts import Prompts
 from embedexp.evaluation.sharing import cost, shares
 from embedexp.evaluation.subject import Subject
 
 from .conftest import Words
-from .public import TASKS, Pairs, Unreachable, option
+from .public import TASKS, Both, Pairs, Search, Search2, Unreachable, option
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -367,3 +369,22 @@ def test_shards_measure_their_part_and_the_whole_takes_it_over(registered: None)
     assert sorted(s.task for s in measured) == sorted(s.task for s in found)
     assert all(score in measured for score in found)
     assert whole.calls == []
+
+
+def test_a_task_of_several_is_their_mean_under_the_prompts_of_its_name() -> None:
+    embedder = build_embedder(compose(["backbone=tiny"])).eval()
+
+    def measured(task: mteb.AbsTask, **prompts: str) -> Score:
+        asked = Measurement(embedder, option(), Prompts(prompts))
+        (found,) = engine.run(asked, [lambda: task], sizes={}, keep=False)
+        return found
+
+    plain = measured(Both())
+    parts = [measured(Search()).value, measured(Search2()).value]
+    assert plain.value == pytest.approx(np.mean(parts))
+    prompt = "cat dog horse cow saw: "
+    asked = measured(Both(), **{"PublicBoth-query": prompt})
+    one = measured(Search(), **{"PublicSearch-query": prompt})
+    assert asked.value == pytest.approx(one.value)
+    assert asked.value != pytest.approx(plain.value)
+    assert asked.fingerprint != plain.fingerprint

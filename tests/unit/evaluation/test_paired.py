@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy import stats
@@ -39,10 +41,25 @@ def test_bootstrap_interval_is_near_a_plain_resampling_and_repeats() -> None:
 
 @pytest.mark.parametrize("values", [[0.5], [0.5, 0.6, 0.7]])
 def test_without_variation_there_is_no_interval(values: list[float]) -> None:
-    found = paired(values, [value + 0.125 for value in values], unit="task")
-    assert found.mean == pytest.approx(0.125)
-    if len(values) == 1:
-        assert found.low is found.p_value is found.bootstrap_high is None
+    found = paired(values, [value + 0.1 for value in values], unit="task")
+    assert found.mean == pytest.approx(0.1)
+    assert found.low is found.high is found.p_value is None
+    assert found.bootstrap_low is found.bootstrap_high is None
+
+
+def test_rounding_and_noise_are_no_variation() -> None:
+    exact, percent = [31.0, 52.0, 47.0], [31.0 + 1e-10, 52.0, 47.0 - 1e-10]
+    assert paired(exact, percent, unit="seed").p_value is None
+    moved = [31.0, 52.0, 47.0005]
+    assert paired(exact, moved, unit="seed").p_value is not None
+    assert paired(exact, moved, unit="seed", noise=1e-3).p_value is None
+
+
+def test_without_a_bootstrap_the_rest_is_the_same() -> None:
+    whole = paired(FIRST, SECOND, unit="seed")
+    found = paired(FIRST, SECOND, unit="seed", bootstrap=False)
+    assert found.bootstrap_low is found.bootstrap_high is None
+    assert found == replace(whole, bootstrap_low=None, bootstrap_high=None)
 
 
 def test_values_that_do_not_pair_are_refused() -> None:

@@ -94,6 +94,20 @@ def test_documents_get_a_sentence_only_where_it_is_asked_for() -> None:
     assert Prompts({}, both).of(task, DOCUMENT) == "Instruct: Represent this\nQuery: "
 
 
+def test_what_is_said_of_a_task_of_several_holds_for_its_parts() -> None:
+    whole, parts = metadata("CQADupstackRetrieval"), ["CQADupstackTexRetrieval"]
+    tex, unix = metadata(parts[0]), metadata("CQADupstackUnixRetrieval")
+    table = {f"{whole.name}-query": "whole: ", "Retrieval": "type: "}
+    found = Prompts(table).within(whole.name, parts)
+    assert found.of(tex, QUERY) == "whole: "
+    assert found.of(tex, DOCUMENT) == found.of(unix, QUERY) == "type: "
+    own = Prompts(table | {tex.name: "own: "}).within(whole.name, parts)
+    assert own.of(tex, QUERY) == own.of(tex, DOCUMENT) == "own: "
+    asked = instructions("mteb", overrides={whole.name: "Find the same"})
+    inside = Prompts({}, asked).within(whole.name, parts)
+    assert inside.of(tex, QUERY) == "Instruct: Find the same\nQuery: "
+
+
 def test_every_side_of_every_task_of_a_benchmark_has_an_answer() -> None:
     ours = Prompts({}, instructions("mteb"))
     for task in mteb.get_benchmark("MTEB(Multilingual, v2)").tasks:

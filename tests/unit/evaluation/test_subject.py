@@ -120,3 +120,19 @@ def test_a_model_made_elsewhere_keeps_its_default_prompt(tmp_path: Path) -> None
     }.items():
         expected = theirs.encode(TEXTS[:3], **how)
         np.testing.assert_allclose(loaded.encode(TEXTS[:3], task=task), expected, atol=1e-6)
+
+
+@pytest.mark.parametrize("source", ["routing_weights", "concat"])
+def test_routers_of_transformers_own_are_seen_in_another_precision(source: str) -> None:
+    sizes = {"num_experts": 4, "num_experts_per_tok": 2, "num_key_value_heads": 2}
+    embedder = tiny(
+        "backbone=tiny_llama",
+        "backbone.architecture.model_type=olmoe",
+        *(f"++backbone.architecture.{key}={value}" for key, value in sizes.items()),
+        "embedding=moee",
+        f"embedding.source={source}",
+    )
+    exact = encode(embedder)
+    found = encode(embedder, precision="bfloat16")
+    assert 0 < np.abs(found - exact).max() < 0.05
+    np.testing.assert_array_equal(exact, encode(embedder))

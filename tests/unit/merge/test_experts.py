@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 
 import numpy as np
+import pytest
 import torch
 
 import embedexp
@@ -65,6 +66,53 @@ def test_models_that_have_moved_are_matched_and_averaged(moe, tmp_path):
     assert all(torch.equal(found[name], wanted[name]) for name in wanted)
     vectors = [embedexp.load(tmp_path / n).encode(TEXTS) for n in ("matched", "straight")]
     assert np.array_equal(*vectors)
+
+
+NATIVE = {
+    "olmoe": {"num_experts": 4, "num_experts_per_tok": 2},
+    "mixtral": {"num_local_experts": 4, "num_experts_per_tok": 2},
+}
+
+
+def native(folder, family, embedding="last_token"):
+    """A model with experts of transformers' own."""
+    sizes = NATIVE[family] | {"num_hidden_layers": 2, "num_key_value_heads": 2}
+    keys = [f"+backbone.architecture.{key}={value}" for key, value in sizes.items()]
+    return build(
+        folder, "backbone=tiny_llama", *[f"+{key}" for key in keys],
+        f"backbone.architecture.model_type={family}", f"embedding={embedding}", moved=0.02,
+    )  # fmt: skip
+
+
+def renumber_native(state):
+    """Renumber transformers' own experts, whether each is a tensor or all of a layer are one."""
+    old = dict(state)
+    for name in old:
+        order = GROUPS[name.split("layers.")[1].split(".")[0]] if "layers." in name else []
+        if name.endswith("gate.weight") or ".experts." in name:
+            head, _, tail = name.partition(".experts.")
+            number, _, rest = tail.partition(".")
+            if rest:
+                state[name] = old[f"{head}.experts.{order[int(number)]}.{rest}"].clone()
+            else:
+                state[name] = old[name][order].clone()
+
+
+@pytest.mark.parametrize("embedding", ["last_token", "moee"])
+@pytest.mark.parametrize("family", NATIVE)
+def test_experts_of_transformers_own_are_matched(family, embedding, tmp_path, monkeypatch):
+    monkeypatch.setattr("embedexp.merge.tensors.PIECE", 1000)
+    model = native(tmp_path / "a", family, embedding)
+    copy = tmp_path / "copy"
+    shutil.copytree(model, copy)
+    rewrite(copy, renumber_native)
+    before, after = weights(model), weights(copy)
+    assert all(not torch.equal(before[n], after[n]) for n in before if n.endswith("gate.weight"))
+    record = merge(Uniform(name="uniform", inputs=[model, str(copy)]), tmp_path / "m")
+    inverse = [[order.index(i) for i in range(4)] for order in GROUPS.values()]
+    assert orders(record) == [[], inverse]
+    found = weights(tmp_path / "m")
+    assert all(torch.equal(found[name], before[name]) for name in before)
 
 
 def test_experts_that_are_equal_keep_their_numbers(tmp_path):

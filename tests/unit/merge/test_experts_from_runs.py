@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import shutil
+
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import save_file
 
 import embedexp
+from embedexp.backbone.heads import FILE as HEAD
 from embedexp.config.errors import UserError
 from embedexp.config.schema.merge import ExpertsFromRuns
 from embedexp.merge import merge
@@ -50,6 +54,18 @@ def test_experts_are_the_runs_blocks_and_the_rest_is_their_mean(dense, tmp_path)
         np.testing.assert_allclose(
             merged.encode(TEXTS, task=task), model.encode(TEXTS, task=task), atol=2e-6
         )
+
+
+def test_a_head_that_is_left_out_is_told(dense, tmp_path):
+    with_head = tmp_path / "a"
+    shutil.copytree(dense[0], with_head)
+    save_file({"bias": torch.zeros(2)}, with_head / HEAD)
+    experts = {"search_query": str(with_head), "search_document": dense[1]}
+    record = branched(experts, tmp_path / "m")
+    assert any("head was left out" in note for note in record.notes)
+    assert not (tmp_path / "m" / HEAD).exists()
+    plain = branched(experts | {"search_query": dense[2]}, tmp_path / "n")
+    assert not any("head" in note for note in plain.notes)
 
 
 def test_tasks_without_a_model_have_no_expert(dense, tmp_path):
