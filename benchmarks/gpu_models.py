@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import made_up
 import numpy as np
 import torch
 from torch.nn.functional import normalize
@@ -11,8 +12,6 @@ from torch.nn.functional import normalize
 import embedexp
 from embedexp.batching.collate import TrainingBatch, collate
 from embedexp.batching.plan import Rows
-from embedexp.data.store import TokenStore
-from embedexp.data.tokenise import TokenisedCorpus, TokenisedDataset
 from embedexp.embedding import build_embedder
 from embedexp.loss import info_nce
 from embedexp.training import optimizer
@@ -59,26 +58,8 @@ def natural(pairs: int, longest: int) -> NDArray[np.int64]:
 
 def batch_of(lengths: NDArray[np.int64], device: str) -> TrainingBatch:
     """A batch of made-up pairs, the first half of the lengths being those of queries."""
-    pairs = len(lengths) // 2
-    random, rows = np.random.default_rng(1), np.arange(pairs)
-    flat = random.integers(5, 8192, int(lengths.sum())).astype(np.int32)
-    none = np.empty((pairs, 0), np.int64)
-    keys = np.stack([np.arange(2 * pairs), np.full(2 * pairs, -1)], 1)
-    data = TokenisedDataset(
-        name="made up",
-        task="retrieval",
-        weight=1.0,
-        query_ids=rows,
-        positive_ids=rows + pairs,
-        negative_ids=none,
-        query_keys=keys[:pairs],
-        positive_keys=keys[pairs:],
-        negative_keys=none[..., None].repeat(2, -1),
-        scores=None,
-        lengths=(lengths[:pairs] + lengths[pairs:]).astype(np.int32),
-    )
-    corpus = TokenisedCorpus(TokenStore(flat, np.r_[0, lengths.cumsum()]), (data,))
-    return collate(corpus, [Rows("retrieval", 0, rows)]).to(device)
+    rows = Rows("retrieval", 0, np.arange(len(lengths) // 2))
+    return collate(made_up.corpus(lengths), [rows]).to(device)
 
 
 def objective(config: Any, device: str) -> ContrastiveObjective:

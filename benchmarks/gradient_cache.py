@@ -24,12 +24,12 @@ PLAIN = 0  # in place of a number of tokens
 
 def step(pairs: int, query_tokens: int, document_tokens: int, chunk_tokens: int) -> None:
     """Take a step's gradients; print its CPU seconds and the peak of memory beyond the model."""
+    import made_up
+
     import embedexp
     from embedexp import loss
     from embedexp.batching.collate import collate
     from embedexp.batching.plan import Rows
-    from embedexp.data.store import TokenStore
-    from embedexp.data.tokenise import TokenisedCorpus, TokenisedDataset
     from embedexp.training.contrastive import ContrastiveObjective
     from embedexp.training.objective import Step
 
@@ -41,27 +41,8 @@ def step(pairs: int, query_tokens: int, document_tokens: int, chunk_tokens: int)
     objective = ContrastiveObjective(
         embedder, loss.build(config.loss), config.routing, chunk_tokens or None
     ).train()
-    rng, rows = np.random.default_rng(0), np.arange(pairs)
-    lengths = np.repeat([query_tokens, document_tokens], pairs)
-    store = TokenStore(
-        rng.integers(5, 8192, lengths.sum()).astype(np.int32), np.r_[0, lengths.cumsum()]
-    )
-    none = np.empty((pairs, 0), np.int64)
-    keys = np.stack([np.arange(2 * pairs), np.full(2 * pairs, -1)], 1)
-    data = TokenisedDataset(
-        name="made up",
-        task="retrieval",
-        weight=1.0,
-        query_ids=rows,
-        positive_ids=rows + pairs,
-        negative_ids=none,
-        query_keys=keys[:pairs],
-        positive_keys=keys[pairs:],
-        negative_keys=none[..., None].repeat(2, -1),
-        scores=None,
-        lengths=np.full(pairs, query_tokens + document_tokens, np.int32),
-    )
-    corpus = TokenisedCorpus(store, (data,))
+    rows = np.arange(pairs)
+    corpus = made_up.corpus(np.repeat([query_tokens, document_tokens], pairs))
     before = peak()
     for number, count in enumerate((min(2, pairs), pairs)):  # the first one warms up
         batch = collate(corpus, [Rows("retrieval", 0, rows[:count])])

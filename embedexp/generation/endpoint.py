@@ -31,17 +31,22 @@ class RejectedError(Exception):
     """The endpoint will not answer this request, however often it is asked."""
 
 
+class _UnusableError(Exception):
+    """A status of `UNUSABLE`, and what the endpoint says."""
+
+
 class Endpoint:
     """Where one generator is asked.
 
     The key is read from the environment when it is used; it is in no config and no message.
-    `waits` counts why requests were repeated.
+    `waits` counts why requests were repeated. `answered`: it is known to take requests like these.
     """
 
     def __init__(self, name: str, option: Generator, retries: Retries) -> None:
         self.name, self.option, self.retries = name, option, retries
         self.waits: Counter[str] = Counter()
-        self._answered = False
+        self.answered = False
+        self._open = 0  # requests that may still be answered
         self._key = self._read_key()
         self._client: Any = None
 
@@ -96,6 +101,26 @@ class Endpoint:
             RejectedError: the endpoint calls this request unusable (a prompt too long, say).
             UserError: it does not answer, or not with the key, model or address that it was given.
         """
+        self._open += 1
+        try:
+            return await self._tried(body, check)
+        except _UnusableError as error:
+            status, said = error.args
+        finally:
+            self._open -= 1
+        # A request is rejected sooner than others are answered, whose answers tell whether it is
+        # this request that is wrong or all of them.
+        while self._open and not self.answered:
+            await _wait(0.1, check)
+        if self.answered:
+            raise RejectedError(said)
+        raise UserError(
+            f"{self.option.url} answers its first request with {status} ({said})",
+            where=f"stage.generators.{self.name}",
+            hint="mend model, json_mode, output_tokens or extra",
+        )
+
+    async def _tried(self, body: dict[str, Any], check: Callable[[], None]) -> Answer:
         import openai
 
         for number in range(self.retries.tries):
@@ -113,10 +138,10 @@ class Endpoint:
                 reason, after = "timeout", None
             except openai.APIConnectionError:
                 reason, after = "no connection", None
-            except (openai.APIResponseValidationError, ValueError, TypeError, KeyError):
+            except (openai.APIResponseValidationError, ValueError, LookupError, TypeError):
                 reason, after = "an answer that is not of the protocol", None
             else:
-                self._answered = True
+                self.answered = True
                 return answer
             self.waits[reason] += 1
             if number + 1 < self.retries.tries:
@@ -138,13 +163,7 @@ class Endpoint:
                 hint=f"mend {hints[status]}",
             ) from None
         if status in UNUSABLE:
-            if self._answered:
-                raise RejectedError(said) from None
-            raise UserError(
-                f"{self.option.url} answers its first request with {status} ({said})",
-                where=where,
-                hint="mend model, json_mode, output_tokens or extra",
-            ) from None
+            raise _UnusableError(status, said) from None
         if status < 500 and status not in AGAIN:
             raise UserError(f"{self.option.url} answers {status} ({said})", where=where) from None
 
@@ -177,10 +196,12 @@ def _answer(content: Any) -> Answer:
     """What the protocol's answer says.
 
     Raises:
-        ValueError, TypeError, KeyError: it is not of the protocol.
+        ValueError, LookupError, TypeError: it is not of the protocol.
     """
     (choice, *_) = content["choices"]
     message, usage = choice["message"], content.get("usage") or {}
+    if not isinstance(message, dict) or not isinstance(usage, dict):
+        raise TypeError("message and usage are objects")
     text, refusal = message.get("content"), message.get("refusal")
     if text is not None and not isinstance(text, str):
         raise TypeError("content is no text")

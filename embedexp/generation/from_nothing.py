@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import cycle
 from math import ceil
 from typing import TYPE_CHECKING, Any
 
@@ -52,16 +53,16 @@ def proposals(option: GenerateStage) -> Iterator[Question]:
         for number in range(ceil(count / option.tasks_per_request)):
             size = min(option.tasks_per_request, count - number * option.tasks_per_request)
             text = found.substitute(count=size, number=number + 1)
-            yield Question(f"propose {name} {number}", name, text, _tasks_of(option))
+            yield Question(f"propose {name} {number}", name, text, _tasks_of(option, size))
 
 
-def _tasks_of(option: GenerateStage) -> Any:
+def _tasks_of(option: GenerateStage, count: int) -> Any:
     def read(answer: Answer) -> dict[str, Any]:
         entries = reading.fields(answer).get("tasks")
         if not isinstance(entries, list) or not entries:
             raise InvalidError("no tasks")
         found = []
-        for entry in entries:
+        for entry in entries[:count]:
             labels: list[str] = []
             if option.kind == "classification":
                 if not isinstance(entry, dict):
@@ -77,12 +78,12 @@ def _tasks_of(option: GenerateStage) -> Any:
     return read
 
 
-def tasks(option: GenerateStage, outcomes: Iterable[Outcome]) -> list[Task]:
-    """The distinct tasks of the proposals, as many of each proposer as were asked for."""
+def tasks(outcomes: Iterable[Outcome]) -> list[Task]:
+    """The distinct tasks of the proposals, of each proposer no more than were asked for."""
     seen: set[str] = set()
     found = []
     for outcome in outcomes:
-        for entry in (outcome.fields or {"tasks": []})["tasks"][: option.tasks_per_request]:
+        for entry in (outcome.fields or {"tasks": []})["tasks"]:
             key = reading.normal(entry["task"])
             if key not in seen:
                 seen.add(key)
@@ -102,14 +103,14 @@ def examples(option: GenerateStage, seed: int, found: list[Task]) -> Iterator[Qu
     writers = shares.assigned(weights, count, seed, "generators")
     codes = shares.assigned(option.languages, count, seed, "languages")
     scores = shares.assigned({str(s): 1.0 for s in range(HIGHEST + 1)}, count, seed, "scores")
-    turn: dict[str, int] = {}
+    own = {
+        name: [task for task in found if option.proposer is not None or task.by == name] or found
+        for name in weights
+    }
+    in_turn = {name: cycle(mine) for name, mine in own.items()}
     for number in range(count):
-        writer = writers[number]
-        mine = [task for task in found if option.proposer is not None or task.by == writer]
-        mine = mine or found
-        place = turn.setdefault(writer, 0)
-        turn[writer] += 1
-        task, code = mine[place % len(mine)], codes[number]
+        writer, code = writers[number], codes[number]
+        task = next(in_turn[writer])
         drawn = {
             name: shares.drawn(values, seed, name, number)
             for name, values in option.attributes.items()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -11,8 +10,6 @@ from . import languages
 
 if TYPE_CHECKING:
     from .answers import Answer
-
-_THOUGHTS = re.compile(r"<think>.*?</think>", re.DOTALL)
 
 
 class InvalidError(Exception):
@@ -41,7 +38,8 @@ def fields(answer: Answer) -> dict[str, Any]:
         raise InvalidError("filtered by the endpoint")
     if answer.finish == "length":
         raise InvalidError("cut off at output_tokens")
-    text = _THOUGHTS.sub("", answer.text)
+    # Templates of thinking models may open the thoughts themselves: only their end is always there.
+    text = answer.text.rpartition("</think>")[2]
     if not text.strip():
         raise InvalidError("empty answer")
     decoder, place = json.JSONDecoder(), text.find("{")

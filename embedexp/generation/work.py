@@ -131,6 +131,8 @@ class Work:
             answer = self.answers.get(key_of(self._body(question, attempt)))
             if answer is None:
                 return attempt
+            if answer != REJECTED:
+                self.endpoints[question.generator].answered = True
             try:
                 question.read(answer)
             except InvalidError:

@@ -5,12 +5,13 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from embedexp.embedding import files, load
+from embedexp.embedding import load
 from embedexp.embedding.foreign import locate
 from embedexp.evaluation.analysis.context import Context
 from embedexp.evaluation.isolation import random_state_kept
 
 from .contrastive import device
+from .evaluate import saved_prompts
 
 if TYPE_CHECKING:
     from embedexp.config import Config
@@ -31,7 +32,6 @@ def run(
         return
     place = device(config, world)
     folder = locate(config.stage.model)
-    own = (folder / files.OURS).is_file()
 
     def told(message: str) -> None:
         directory.update(message=message)
@@ -48,8 +48,7 @@ def run(
         load=lambda path: load(path, place),
         say=screen.say,
         told=told,
-        # Models of ours hold their prompts in the embedding.
-        saved_prompts={} if own else files.read_json(folder / files.SETTINGS).get("prompts"),
+        saved_prompts=saved_prompts(folder),
     )
     with random_state_kept():
         report: Report = import_module(f"embedexp.evaluation.analysis.{name}").analyse(context)

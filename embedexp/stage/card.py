@@ -16,6 +16,7 @@ from embedexp.evaluation import ScoreFile
 from embedexp.evaluation.table import METRICS
 from embedexp.routing import parameter_counts
 from embedexp.runs import RunDirectory
+from embedexp.runs.files import write_atomically
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -74,10 +75,7 @@ def leave(directory: RunDirectory) -> None:
 
 def write(folder: Path, *, format: str, run: RunDirectory | None) -> None:
     """Write the card of a model into its folder; what no run has recorded is left out."""
-    path = folder / NAME
-    temporary = path.with_suffix(".new")
-    temporary.write_text(render(folder, format=format, run=run), encoding="utf-8")
-    temporary.replace(path)
+    write_atomically(folder / NAME, render(folder, format=format, run=run))
 
 
 def render(folder: Path, *, format: str, run: RunDirectory | None) -> str:

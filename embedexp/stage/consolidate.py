@@ -54,5 +54,11 @@ def _chosen(run: RunDirectory, step: int | None, best: bool) -> Path:
                 hint=f"there are: {', '.join(map(str, of_step))}",
             )
         return of_step[step]
+    if not best:
+        return there[-1]
     ranked = [path for path in checkpoint.best_of(run.checkpoints, len(there)) if path in there]
-    return ranked[0] if best and ranked else there[-1]
+    if not ranked:
+        raise UserError(
+            f"no checkpoint in {run.path} says its loss", hint="take one by its step, or the newest"
+        )
+    return ranked[0]

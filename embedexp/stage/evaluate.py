@@ -17,6 +17,7 @@ from . import pictures
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from pathlib import Path
 
     from embedexp.config import Config
     from embedexp.data.dataset import Dataset
@@ -168,7 +169,6 @@ def run(
     if not world.first:
         return
     folder = locate(config.stage.model)
-    own = (folder / files.OURS).is_file()
     measure(
         config,
         load(folder, device(config, world)),
@@ -178,9 +178,19 @@ def run(
         stop,
         screen,
         done=gathered(config, directory),
-        # Models of ours hold their prompts in the embedding.
-        saved_prompts={} if own else files.read_json(folder / files.SETTINGS).get("prompts"),
+        saved_prompts=saved_prompts(folder),
     )
+
+
+def saved_prompts(folder: Path) -> Mapping[str, str] | None:
+    """The prompts that sentence-transformers has kept with a model, by name.
+
+    Models of ours have none there: they hold theirs in the embedding.
+    """
+    if (folder / files.OURS).is_file():
+        return {}
+    found: Mapping[str, str] | None = files.read_json(folder / files.SETTINGS).get("prompts")
+    return found
 
 
 def gathered(config: Config, directory: RunDirectory) -> list[Score]:

@@ -9,7 +9,7 @@ from embedexp.config.errors import UserError
 from embedexp.generation import from_nothing
 from embedexp.runs.files import write_atomically
 
-from .generating import FOLDER, finish, work
+from .generating import FOLDER, LANGUAGE, finish, work
 
 if TYPE_CHECKING:
     from embedexp.config import Config
@@ -32,7 +32,7 @@ def run(
     assert option.name == "generate"
     asked = work(option, config, directory, stop)
     asked.ask(lambda: from_nothing.proposals(option), "proposing")
-    tasks = from_nothing.tasks(option, asked.outcomes(from_nothing.proposals(option)))
+    tasks = from_nothing.tasks(asked.outcomes(from_nothing.proposals(option)))
     if not tasks:
         raise UserError(
             "not one proposal of tasks is valid",
@@ -45,7 +45,7 @@ def run(
     ]
     write_atomically(directory.path / FOLDER / "tasks.jsonl", "".join(lines))
     screen.say(f"  {len(tasks):,} distinct tasks of {option.tasks:,} asked for")
-    columns = ["data.columns.language=language"]
+    columns = [LANGUAGE]
     if option.kind == "sts":
         columns += ["data.columns.score=score", "loss=cosent"]
         distinct: list[list[str]] = [["query", "positive"]]

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from embedexp import data
 from embedexp.generation import from_data
 
-from .generating import finish, work
+from . import generating
 
 if TYPE_CHECKING:
     from embedexp.config import Config
@@ -21,22 +20,14 @@ if TYPE_CHECKING:
 def run(
     config: Config, directory: RunDirectory, stop: StopRequest, screen: Screen, world: World
 ) -> None:
-    """Leave `generated/examples.jsonl` and a report in `directory`.
-
-    Raises:
-        UserError: the budget is used up, an endpoint does not answer, or nothing valid came.
-    """
+    """Ask for a query of each document; `generating.from_rows` says what it leaves."""
     option = config.stage
     assert option.name == "generate_queries"
-    asked = work(option, config, directory, stop)
-    corpus = data.load(config.data, config.paths.cache)
-    finish(
-        asked,
-        lambda: from_data.queries(option, config.seed, corpus),
+    generating.from_rows(
+        config,
         directory,
+        stop,
         screen,
+        questions=lambda corpus: from_data.queries(option, config.seed, corpus),
         distinct=[["query"]],
-        shares=option.languages,
-        task="retrieval",
-        columns=["data.columns.language=language"],
     )

@@ -6,7 +6,9 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from embedexp import data
 from embedexp.config.errors import UserError
+from embedexp.config.schema.generate import FromData
 from embedexp.generation import writing
 from embedexp.generation.work import Outcome, Question, Work
 
@@ -21,6 +23,8 @@ if TYPE_CHECKING:
     from .screen import Screen
 
 FOLDER = "generated"
+LANGUAGE = "data.columns.language=language"
+"""The override with which `data=jsonl` reads the language that every example has."""
 
 
 def work(option: Generating, config: Config, directory: RunDirectory, stop: StopRequest) -> Work:
@@ -49,6 +53,40 @@ def work(option: Generating, config: Config, directory: RunDirectory, stop: Stop
         Path(config.paths.cache) / "generated",
         stop.check,
         on_progress,
+    )
+
+
+def from_rows(
+    config: Config,
+    directory: RunDirectory,
+    stop: StopRequest,
+    screen: Screen,
+    *,
+    questions: Callable[[data.Corpus], Iterable[Question]],
+    distinct: Sequence[Sequence[str]],
+    as_they_are: Callable[[data.Corpus], Iterable[dict[str, Any]]] = lambda _: (),
+) -> None:
+    """Ask about the rows of the data; leave `generated/examples.jsonl` and a report.
+
+    `questions` and `as_they_are` are made of the data; as in `finish` otherwise.
+
+    Raises:
+        UserError: the budget is used up, an endpoint does not answer, or nothing valid came.
+    """
+    option = config.stage
+    assert isinstance(option, FromData)
+    asked = work(option, config, directory, stop)
+    corpus = data.load(config.data, config.paths.cache)
+    finish(
+        asked,
+        lambda: questions(corpus),
+        directory,
+        screen,
+        distinct=distinct,
+        shares=option.languages,
+        task="retrieval",
+        columns=[LANGUAGE],
+        as_they_are=as_they_are(corpus),
     )
 
 

@@ -14,7 +14,8 @@ from embedexp import batching, data
 from embedexp.backbone import heads
 from embedexp.batching.blocks import Blocks
 from embedexp.batching.plan import Rows, Source
-from embedexp.embedding import build_embedder, load
+from embedexp.embedding import build_embedder, load, saving
+from embedexp.runs.files import write_atomically
 from embedexp.training import strategy, tracking
 from embedexp.training.fit import train
 from embedexp.training.language_batches import Steps, block_batch
@@ -118,11 +119,14 @@ def run(
 
 
 def save(objective: LanguageObjective, model: Path) -> None:
-    """Write the embedder's folder with the head in it, complete or not at all."""
-    unfinished = model.with_name(f".{model.name}.unfinished")
-    objective.embedder.save(unfinished)
-    heads.save(objective.head, unfinished / heads.FILE)
-    unfinished.rename(model)
+    """Write the embedder's folder with the head in it, complete or not at all.
+
+    Raises:
+        UserError: the folder exists and holds something else than a model.
+    """
+    with saving.staged(model) as folder:
+        saving.write(objective.embedder, folder)
+        heads.save(objective.head, folder / heads.FILE)
 
 
 class Losses:
@@ -165,7 +169,7 @@ class Losses:
             "perplexity": math.exp(min(mean, 700)),
             "accuracy": correct / max(predictions, 1),
         }
-        self.path.write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
+        write_atomically(self.path, json.dumps(found, indent=2) + "\n")
         when = "before training" if phase == "before" else "after training"
         self.screen.say(
             f"held-out loss {when}: {mean:.4f} (perplexity {found[phase]['perplexity']:.4g}, "

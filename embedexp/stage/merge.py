@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import json
 import shutil
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from embedexp import evaluation, merge
 from embedexp.config.errors import UserError
 from embedexp.config.sign import model_hash
 from embedexp.embedding import load
+from embedexp.runs.files import write_atomically
 
+from .contrastive import device
 from .evaluate import measure
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from embedexp.config import Config
+    from embedexp.embedding import Embedder
     from embedexp.runs import RunDirectory
     from embedexp.training.interrupt import StopRequest
     from embedexp.training.world import World
@@ -35,9 +40,10 @@ def run(
 ) -> None:
     """Merge what `merge` names, and leave the model, a record and scores in `directory`."""
     file = directory.path / RECORD
+    read = partial(load, device=device(config, world))
     if not (directory.model.is_dir() and file.is_file()):
         directory.update(message="merging")
-        candidates = Candidates(config, directory, stop, screen)
+        candidates = Candidates(config, directory, stop, screen, read)
         record = merge.merge(config.merge, directory.model, score=candidates.score)
         for decision in record.decisions:
             word = "keeps" if decision["kept"] else "leaves out"
@@ -45,22 +51,25 @@ def run(
         for each in record.inputs:
             if each.experts:
                 screen.say(f"  experts of {each.path} renumbered in {len(each.experts)} layers")
-        temporary = file.with_suffix(".tmp")
         content = json.dumps(record.to_dict(), indent=2, ensure_ascii=False)
-        temporary.write_text(content + "\n", encoding="utf-8")
-        temporary.replace(file)
+        write_atomically(file, content + "\n")
         shutil.rmtree(directory.path / CANDIDATES, ignore_errors=True)
     stop.check()
-    measure(config, load(directory.model), directory, (), "after", stop, screen)
+    measure(config, read(directory.model), directory, (), "after", stop, screen)
 
 
 class Candidates:
     """Scores of the models that a soup tries: the mean over its tasks, remembered by content."""
 
     def __init__(
-        self, config: Config, directory: RunDirectory, stop: StopRequest, screen: Screen
+        self,
+        config: Config,
+        directory: RunDirectory,
+        stop: StopRequest,
+        screen: Screen,
+        read: Callable[[Path], Embedder],
     ) -> None:
-        self.directory, self.stop, self.screen = directory, stop, screen
+        self.directory, self.stop, self.screen, self.read = directory, stop, screen, read
         option: Any = config.evaluation
         tasks = getattr(config.merge, "tasks", None)
         self.option = option if tasks is None else option.model_copy(update={"tasks": tasks})
@@ -78,7 +87,7 @@ class Candidates:
             self.stop.check()
 
         scores = evaluation.evaluate(
-            load(model),
+            self.read(model),
             self.option,
             on_task=on_task,
             output=self.directory.path / CANDIDATES / model_hash(model)[:16],

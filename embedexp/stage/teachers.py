@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -13,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
+    from embedexp.config.schema.backbone import Backbone
     from embedexp.config.schema.stage import TeacherEmbeddings
     from embedexp.embedding import Embedder
     from embedexp.negatives.cache import CachedVectors
@@ -22,7 +25,8 @@ if TYPE_CHECKING:
 class TextTeacher:
     """An embedder that is asked for vectors of texts, and where they are kept.
 
-    `content` is a hash of the model's files, so that the same model elsewhere is the same teacher.
+    `content` is a hash of what the model is made of, so that the same model elsewhere is the same
+    teacher.
     """
 
     name: str
@@ -80,10 +84,20 @@ def teacher(name: str, option: TeacherEmbeddings, cache: Path, device: str) -> T
 
     if name in option_files("backbone"):
         config = compose([f"backbone={name}"])
-        embedder, folder = build_embedder(config), None
-        if config.backbone.weights == "pretrained" and config.backbone.source:
-            folder = resolve(config.backbone)
+        embedder = build_embedder(config)
+        pretrained = config.backbone.weights == "pretrained" and config.backbone.source
+        files = model_hash(resolve(config.backbone)) if pretrained else ""
+        content = _content_of(config.backbone, files)
     else:
-        embedder, folder = load(name), locate(name)
-    content = model_hash(folder) if folder is not None else name
+        embedder, content = load(name), model_hash(locate(name))
     return TextTeacher(name, embedder.to(device).eval(), content, option, cache)
+
+
+def _content_of(option: Backbone, files: str) -> str:
+    """A hash of a backbone's options and of its source's files, wherever these lie.
+
+    The files alone are not the model: two options may read one source and differ in what they
+    make of it (positions, layers), and random weights have none.
+    """
+    made = option.model_dump(exclude={"name", "source", "revision", "package"})
+    return hashlib.sha256(json.dumps([files, made], sort_keys=True).encode()).hexdigest()

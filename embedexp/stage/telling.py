@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
 ROOMS = (
     "embedexp.data",
+    "embedexp.evaluation",
     "embedexp.negatives",
     "embedexp.stage.preflight",
     "embedexp.training.module",
@@ -36,7 +37,7 @@ class _Teller(logging.Handler):
 
 @contextmanager
 def telling(screen: Screen) -> Iterator[None]:
-    """Show on the screen, too, what data, negatives and training log."""
+    """Show on the screen, too, what the rooms in `ROOMS` log."""
     handler = _Teller(screen)
     for room in ROOMS:
         logging.getLogger(room).addHandler(handler)

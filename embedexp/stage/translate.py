@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from embedexp import data
 from embedexp.generation import from_data
 
-from .generating import finish, work
+from . import generating
 
 if TYPE_CHECKING:
     from embedexp.config import Config
@@ -21,23 +20,15 @@ if TYPE_CHECKING:
 def run(
     config: Config, directory: RunDirectory, stop: StopRequest, screen: Screen, world: World
 ) -> None:
-    """Leave `generated/examples.jsonl` and a report in `directory`.
-
-    Raises:
-        UserError: the budget is used up, an endpoint does not answer, or nothing valid came.
-    """
+    """Ask for translations of queries; `generating.from_rows` says what it leaves."""
     option = config.stage
     assert option.name == "translate"
-    asked = work(option, config, directory, stop)
-    corpus = data.load(config.data, config.paths.cache)
-    finish(
-        asked,
-        lambda: from_data.translations(option, config.seed, corpus),
+    generating.from_rows(
+        config,
         directory,
+        stop,
         screen,
+        questions=lambda corpus: from_data.translations(option, config.seed, corpus),
         distinct=[["query", "positive"]],
-        shares=option.languages,
-        task="retrieval",
-        columns=["data.columns.language=language"],
-        as_they_are=from_data.untranslated(option, config.seed, corpus),
+        as_they_are=lambda corpus: from_data.untranslated(option, config.seed, corpus),
     )

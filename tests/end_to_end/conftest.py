@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import signal
 from pathlib import Path
 
 import pytest
 
 import embedexp
+from embedexp.training.interrupt import InterruptedRunError
+from embedexp.training.saving import Checkpointing
 
 TINY = [
     "backbone=tiny",
@@ -28,6 +31,26 @@ TINY = [
 def overrides(folder: Path, *more: str) -> list[str]:
     """The tiny run below `folder`."""
     return [*TINY, f"paths.runs={folder / 'runs'}", f"paths.cache={folder / 'cache'}", *more]
+
+
+@pytest.fixture
+def interrupted(monkeypatch):
+    """A function that runs a config until a signal comes in the given step."""
+
+    def run(config, step):
+        kept = Checkpointing.on_train_batch_end
+
+        def stopping(self, trainer, *rest):
+            if trainer.global_step == step:
+                self.stop.signal = signal.SIGTERM
+            kept(self, trainer, *rest)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(Checkpointing, "on_train_batch_end", stopping)
+            with pytest.raises(InterruptedRunError):
+                embedexp.run(config, quiet=True)
+
+    return run
 
 
 @pytest.fixture(scope="session")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import signal
-
 import pytest
 import torch
 from safetensors.torch import load_file
@@ -14,8 +12,6 @@ from embedexp.stage.building import trained
 from embedexp.training import checkpoint, saving
 from embedexp.training.averaging import average_of
 from embedexp.training.fit import objective_of
-from embedexp.training.interrupt import InterruptedRunError
-from embedexp.training.saving import Checkpointing
 
 from .conftest import overrides
 
@@ -113,21 +109,11 @@ def test_last_k_is_the_mean_of_the_last_moments(ema, last):
     [("ema", (2,)), ("ema", (6, 8)), ("last", (9,))],
     ids=["before it begins", "twice", "last_k"],
 )
-def test_an_interrupted_average_ends_bit_equal(option, stops, tmp_path, monkeypatch, request):
+def test_an_interrupted_average_ends_bit_equal(option, stops, tmp_path, interrupted, request):
     whole = request.getfixturevalue(option)
     config = composed(tmp_path, *(EMA if option == "ema" else LAST))
-    kept = Checkpointing.on_train_batch_end
     for step in stops:
-
-        def stopping(self, trainer, *rest, step=step):
-            if trainer.global_step == step:
-                self.stop.signal = signal.SIGTERM
-            kept(self, trainer, *rest)
-
-        monkeypatch.setattr(Checkpointing, "on_train_batch_end", stopping)
-        with pytest.raises(InterruptedRunError):
-            embedexp.run(config, quiet=True)
-    monkeypatch.setattr(Checkpointing, "on_train_batch_end", kept)
+        interrupted(config, step)
     resumed = embedexp.run(config, quiet=True)
     assert_same_weights(weights(resumed.model), weights(whole.model))
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import signal
-
 import pytest
 import torch
 from safetensors.torch import load_file
@@ -11,8 +9,6 @@ from safetensors.torch import load_file
 import embedexp
 from embedexp.cli import main
 from embedexp.training import checkpoint
-from embedexp.training.interrupt import InterruptedRunError
-from embedexp.training.saving import Checkpointing
 
 from .conftest import overrides
 
@@ -84,24 +80,14 @@ def test_a_checkpoint_that_is_not_there_is_told_with_those_that_are(keeping, cap
     assert "4, 8, 12" in told
 
 
-def test_weights_in_bf16_train_and_resume_bit_for_bit(tmp_path, keeping, monkeypatch):
+def test_weights_in_bf16_train_and_resume_bit_for_bit(tmp_path, keeping, interrupted):
     options = ("backbone.dtype=bfloat16", "optimizer.learning_rate=1e-3")
     whole = embedexp.run(composed(tmp_path / "whole", *options), quiet=True)
     assert {value.dtype for value in weights(whole.model).values()} == {torch.bfloat16}
     exact = [line["loss"] for line in keeping.metrics()]
     assert [line["loss"] for line in whole.metrics()] == pytest.approx(exact, rel=0.05)
 
-    kept = Checkpointing.on_train_batch_end
-
-    def stopping(self, trainer, *rest):
-        if trainer.global_step == 6:
-            self.stop.signal = signal.SIGTERM
-        kept(self, trainer, *rest)
-
-    monkeypatch.setattr(Checkpointing, "on_train_batch_end", stopping)
     config = composed(tmp_path / "parts", *options)
-    with pytest.raises(InterruptedRunError):
-        embedexp.run(config, quiet=True)
-    monkeypatch.setattr(Checkpointing, "on_train_batch_end", kept)
+    interrupted(config, 6)
     resumed = embedexp.run(config, quiet=True)
     assert_same_weights(weights(resumed.model), weights(whole.model))

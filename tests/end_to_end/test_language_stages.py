@@ -9,6 +9,7 @@ import torch
 from safetensors.torch import load_file
 
 import embedexp
+from embedexp.cli import main
 
 from .conftest import overrides
 
@@ -70,6 +71,21 @@ def test_pairs_are_learned_from_a_model_of_masked_words(masked, tmp_path):
     assert before.keys() == after.keys()
     name = "embeddings.word_embeddings.weight"
     assert 0 < float((before[name] - after[name]).abs().max()) < 0.05
+
+
+def test_a_checkpoint_becomes_a_model_with_its_head_as_often_as_asked(tmp_path, capsys):
+    run = trained(
+        tmp_path, "stage=mlm", "stage.block_tokens=32", "evaluation=none",
+        "training.keep_best=1", steps=4,
+    )  # fmt: skip
+    made = tmp_path / "made"
+    for _ in range(2):  # the second replaces the first
+        assert main(["consolidate", str(run.path), "--to", str(made)]) == 0
+    assert (made / "head.safetensors").is_file()
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "notes.txt").write_text("not a model")
+    assert main(["consolidate", str(run.path), "--to", str(tmp_path / "other")]) == 2
+    assert "is not a model folder" in capsys.readouterr().err
 
 
 def test_sentence_transformers_loads_the_model_of_a_language_stage(masked):

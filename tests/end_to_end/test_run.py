@@ -82,24 +82,12 @@ def test_a_finished_run_is_reused_and_rerun_gives_the_same_bits(finished):
 
 
 @pytest.mark.parametrize("stops", [(6,), (3, 9)], ids=["once", "twice"])
-def test_an_interrupted_run_ends_bit_equal(finished, tmp_path, monkeypatch, stops):
-    from embedexp.training.saving import Checkpointing
-
+def test_an_interrupted_run_ends_bit_equal(finished, tmp_path, interrupted, stops):
     config = embedexp.compose(overrides(tmp_path))
-    kept = Checkpointing.on_train_batch_end
     for step in stops:
-
-        def stopping(self, trainer, *rest, step=step):
-            if trainer.global_step == step:
-                self.stop.signal = signal.SIGTERM
-            kept(self, trainer, *rest)
-
-        monkeypatch.setattr(Checkpointing, "on_train_batch_end", stopping)
-        with pytest.raises(InterruptedRunError):
-            embedexp.run(config, quiet=True)
+        interrupted(config, step)
         status = json.loads((tmp_path / "runs" / config.run_name / "status.json").read_text())
         assert (status["state"], status["step"]) == ("preempted", step)
-    monkeypatch.setattr(Checkpointing, "on_train_batch_end", kept)
     resumed = embedexp.run(config, quiet=True)
     assert losses(resumed) == losses(finished)
     assert same(weights(resumed), weights(finished))

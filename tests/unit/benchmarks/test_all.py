@@ -14,6 +14,7 @@ HELPERS = {
     "gpu_attention.py",
     "gpu_bench.py",
     "gpu_models.py",
+    "made_up.py",
     "packed_loop.py",
     "timing.py",
 }

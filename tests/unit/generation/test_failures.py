@@ -14,6 +14,7 @@ from .conftest import example, good, report, rows, run
 from .server import Reply, prompt_of, serving
 
 KEY = "a-very-private-word-4711"
+PROTOCOL = "an answer that is not of the protocol"
 
 
 def once_in(faults):
@@ -32,9 +33,11 @@ def once_in(faults):
         (lambda: Reply("oh", status=500), "status 500"),
         (lambda: Reply("oh", status=503), "status 503"),
         (lambda: None, "no connection"),
-        (lambda: Reply(raw=b"<html>gateway</html>"), "an answer that is not of the protocol"),
-        (lambda: Reply(raw=b'{"choices": []}'), "an answer that is not of the protocol"),
-        (lambda: Reply(raw=b'{"choices": [{"mess'), "an answer that is not of the protocol"),
+        (lambda: Reply(raw=b"<html>gateway</html>"), PROTOCOL),
+        (lambda: Reply(raw=b'{"choices": []}'), PROTOCOL),
+        (lambda: Reply(raw=b'{"choices": [{"mess'), PROTOCOL),
+        (lambda: Reply(raw=b'{"choices": [{"message": null}]}'), PROTOCOL),
+        (lambda: Reply(raw=b'{"choices": [{"message": {}}], "usage": [1]}'), PROTOCOL),
     ],
 )
 def test_what_passes_is_tried_again_and_counted(composed, fault, reason):
@@ -138,6 +141,42 @@ def test_a_wrong_set_up_stops_at_once_and_says_what_to_mend(composed, monkeypatc
     _assert_secret(config)
 
 
+def too_long(body, number):
+    """An endpoint that rejects the prompt about one thing, at once, and needs time for others."""
+    if "thing 6 does" in prompt_of(body):
+        return Reply("too long a prompt", status=400)
+    time.sleep(0.2)
+    return good(body, number)
+
+
+def test_a_prompt_that_is_rejected_before_any_answer_stops_nothing(composed, pairs):
+    with serving(too_long) as server:
+        config = composed(server, *pairs, "stage.concurrency=16", stage="generate_queries")
+        found = report(run(config))
+    assert (found["kept"], found["dropped"]) == (39, 1)
+    assert found["invalid_answers"] == {"the endpoint did not take the request": 3}
+
+
+def test_a_run_that_goes_on_knows_that_the_endpoint_has_answered(composed, pairs, monkeypatch):
+    from embedexp.training.interrupt import InterruptedRunError
+
+    asked = StopRequest.check
+
+    def check(self):
+        if len(server.requests) >= 6:
+            raise InterruptedRunError("a test")
+        asked(self)
+
+    with serving(too_long) as server:
+        config = composed(server, *pairs, "stage.concurrency=1", stage="generate_queries")
+        monkeypatch.setattr(StopRequest, "check", check)
+        with pytest.raises(InterruptedRunError):
+            run(config)
+        monkeypatch.setattr(StopRequest, "check", asked)
+        found = report(run(config))  # the first prompt that is left is the one that is rejected
+    assert (found["kept"], found["dropped"]) == (39, 1)
+
+
 def test_an_endpoint_that_never_answers_stops_the_run_which_goes_on_later(composed):
     with serving(lambda *_: Reply("oh", status=500)) as server:
         config = composed(server, "stage.retries.tries=3")
@@ -204,10 +243,11 @@ def _assert_secret(config):
         assert KEY.encode() not in path.read_bytes(), path
 
 
-def test_thoughts_fences_and_words_around_the_object_do_no_harm(composed):
+@pytest.mark.parametrize("opened", ["<think>", ""], ids=["by the model", "by its template"])
+def test_thoughts_fences_and_words_around_the_object_do_no_harm(composed, opened):
     def wordy(body, number):
         text = json.dumps(example(body))
-        return Reply(f"<think>{{}} hm</think>Sure!\n```json\n{text}\n```\nAnything else?")
+        return Reply(f"{opened}{{}} hm</think>Sure!\n```json\n{text}\n```\nAnything else?")
 
     with serving(wordy) as server:
         done = run(composed(server))

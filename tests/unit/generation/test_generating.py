@@ -101,6 +101,19 @@ def test_each_generator_proposes_for_itself_unless_one_does_for_all(composed):
     assert all(by[row["task"]] == row["generator"] for row in rows(done))
 
 
+def test_no_more_tasks_are_taken_than_were_asked_for(composed):
+    def generous(body, number):
+        found = example(body)
+        if "tasks" in found:
+            found["tasks"] += [f"{task}, and more of it" for task in found["tasks"]]
+        return Reply(json.dumps(found))
+
+    with serving(generous) as server:
+        done = run(composed(server, "stage.tasks=5", "stage.tasks_per_request=3"))
+    tasks = (done.path / "generated" / "tasks.jsonl").read_text().splitlines()
+    assert len(tasks) == 5
+
+
 def test_duplicates_are_dropped_and_counted(composed):
     def poor(body, number):
         found = example(body)
@@ -220,6 +233,8 @@ def test_a_prompt_is_a_file_whose_content_counts(composed, tmp_path, pairs):
         (["stage.generators.main.url=localhost:8000"], "is no address"),
         (["stage.generators.main.url=http://me:pw@host/v1"], "may hold a key"),
         (["+stage.generators.main.extra.api_key=x"], "may hold a key"),
+        (["+stage.generators.main.extra.access_token=x"], "extra.access_token may hold a key"),
+        (["+stage.generators.main.extra.meta={auth: {token: x}}"], "may hold a key"),
         (["stage.proposer=mian"], "did you mean main"),
         (["stage.kind=sts"], "no effect with stage.kind=sts"),
         (["stage.example_prompt=exmple_sts"], "did you mean example_sts"),

@@ -18,6 +18,12 @@ def test_warnings_of_the_data_and_progress_are_on_the_screen(capsys):
     assert capsys.readouterr().out == "warning: 3 rows [skipped]\nread 5 examples\n"
 
 
+def test_scores_that_count_for_nothing_are_told(capsys):
+    with telling(Screen()):
+        logging.getLogger("embedexp.evaluation.scores").warning("scores can't be read")
+    assert capsys.readouterr().out == "warning: scores can't be read\n"
+
+
 def test_a_quiet_screen_stays_quiet(capsys):
     with telling(Screen(quiet=True)):
         logging.getLogger("embedexp.data").warning("skipped")
