@@ -82,7 +82,10 @@ def _constant(entries: Mapping[tuple[str, str, str], Entry]) -> bool:
 def _scale(plan: SweepPlan) -> Iterator[str]:
     if not plan.scope.demo:
         return
-    yield "scale=demo: sizes are bounded (see the group scale), so only directions can be compared."
+    yield (
+        "scale=demo: other tasks and data, smaller models and fewer steps (see the group scale), so "
+        "only directions can be compared with the paper's."
+    )
     axes: list[tuple[str, Mapping[str, Label]]] = [
         ("", plan.sweep.rows),
         ("", plan.sweep.columns),

@@ -68,20 +68,26 @@ def heading(column: str, measure: str, table: Table) -> str:
     return " · ".join(part for part in (column, measure if several or not column else "") if part)
 
 
+def beside(table: Table) -> list[str]:
+    """What stands beside ours where a figure is published."""
+    return ["paper", "difference"] if table.comparable else ["paper"]
+
+
 def grid(table: Table) -> tuple[list[str], list[list[str]]]:
-    """Headings and rows: for each column ours, published and the difference, where known."""
+    """Headings and rows: for each column ours, published and the difference, where known and comparable."""
     headings, rows = [""], [[row] for row in table.rows]
     for column, measure in table.headings:
         entries = [table.entries.get((row, column, measure)) for row in table.rows]
         known = any(entry is not None and entry.published is not None for entry in entries)
         title = heading(column, measure, table)
-        headings += [title, *(["paper", "difference"] if known else [])]
+        headings += [title, *(beside(table) if known else [])]
         for row, entry in zip(rows, entries, strict=True):
             row.append(ours(entry, table))
             if known:
                 signed = table.relative_to is not None
                 row.append(number(entry.published if entry else None, signed=signed))
-                row.append(number(entry.difference if entry else None, signed=True))
+                if table.comparable:
+                    row.append(number(entry.difference if entry else None, signed=True))
     return headings, rows
 
 

@@ -34,6 +34,7 @@ class Entry:
         ours: Their mean and interval.
         published: The paper's figure, None where it is not known.
         tasks: What the number is the mean of.
+        comparable: Whether ours and the published one measure the same.
     """
 
     values: Mapping[int, float]
@@ -41,11 +42,12 @@ class Entry:
     ours: Estimate | None
     published: float | None
     tasks: tuple[str, ...]
+    comparable: bool = True
 
     @property
     def difference(self) -> float | None:
-        """Ours less the published one."""
-        if self.ours is None or self.published is None:
+        """Ours less the published one, where that says something."""
+        if not self.comparable or self.ours is None or self.published is None:
             return None
         return self.ours.mean - self.published
 
@@ -55,7 +57,9 @@ class Table:
     """A table whose places are entries, with the verdicts on its comparisons and its footnotes.
 
     `headings` are pairs of column and measure, in order; `relative_to` names the row to which ours
-    are differences, as the published figures are.
+    are differences, as the published figures are. `comparable`: whether ours and the published
+    figures measure the same; at scale=demo tasks, data and models are others, and only differences
+    between rows can be set beside the paper's.
     """
 
     title: str
@@ -67,6 +71,7 @@ class Table:
     comparisons: tuple[Compared, ...]
     footnotes: tuple[str, ...]
     relative_to: str | None = None
+    comparable: bool = True
 
     @property
     def complete(self) -> bool:
@@ -89,12 +94,13 @@ def table(plan: SweepPlan) -> Table:
     )
     _require_known_labels(sweep)
     relative = sweep.published.difference_to if sweep.published else None
+    comparable = relative is not None or not plan.scope.demo
     absolute = {
         place: {seed: v.number for seed, v in by_seed.items() if v.number is not None}
         for place, by_seed in values.items()
     }
     entries = {
-        place: _entry(place, by_seed, absolute, sweep, relative)
+        place: _entry(place, by_seed, absolute, sweep, relative, comparable=comparable)
         for place, by_seed in values.items()
     }
     published = {place: entry.published for place, entry in entries.items()}
@@ -108,6 +114,7 @@ def table(plan: SweepPlan) -> Table:
         comparisons=tuple(compared(sweep, rows, headings, absolute, published)),
         footnotes=tuple(footnotes(plan, entries)),
         relative_to=relative,
+        comparable=comparable,
     )
 
 
@@ -156,6 +163,8 @@ def _entry(
     absolute: Mapping[Place, Mapping[int, float]],
     sweep: Sweep,
     relative: str | None,
+    *,
+    comparable: bool,
 ) -> Entry:
     own = absolute[place]
     missing = {seed: value.reason for seed, value in by_seed.items() if value.number is None}
@@ -167,7 +176,7 @@ def _entry(
         ours = None
         if test is not None and place[0] != relative:
             ours = Estimate(test.difference, test.half, test.pairs or len(own))
-    return Entry(own, missing, ours, figure(sweep, place), tasks)
+    return Entry(own, missing, ours, figure(sweep, place), tasks, comparable)
 
 
 def figure(sweep: Sweep, place: Place) -> float | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ..formats import MARKS, NONE, heading, number, ours, verdicts
+from ..formats import MARKS, NONE, beside, heading, number, ours, verdicts
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -69,7 +69,7 @@ def main(table: Table) -> Grid:
         for place in table.headings
     }
     for place in table.headings:
-        parts = ["ours", "paper", "difference"] if known[place] else ["ours"]
+        parts = ["ours", *(beside(table) if known[place] else [])]
         alone = not any(known.values())
         top.append(Heading(heading(*place, table), len(parts), kind="number" if alone else ""))
         below += [Heading(part, kind="number") for part in parts]
@@ -85,8 +85,9 @@ def main(table: Table) -> Grid:
             if known[place]:
                 published = entry.published if entry else None
                 cells.append(Cell(number(published, signed=signed), "number"))
-                difference = entry.difference if entry else None
-                cells.append(Cell(number(difference, signed=True), "number"))
+                if table.comparable:
+                    difference = entry.difference if entry else None
+                    cells.append(Cell(number(difference, signed=True), "number"))
         rows.append(cells)
     return Grid(table.title, [top, below] if any(known.values()) else [top], rows)
 

@@ -174,6 +174,24 @@ def test_tables_of_differences_show_ours_as_differences(runs: str, finish: Any) 
     assert [(one.published, one.verdict) for one in made.comparisons] == [(2.6, "reproduced")]
 
 
+@pytest.mark.parametrize("relative", [False, True])
+def test_scores_at_demo_scale_are_not_subtracted_from_published_ones(
+    runs: str, finish: Any, relative: bool
+) -> None:
+    published = {"source": ["s"], "values": {"b": 2.6}}
+    published |= {"difference_to": "a"} if relative else {}
+    found = planned(runs, published=published)
+    shrunk = plan(found.sweep, [runs, "scale=demo"])
+    finished(shrunk, finish, VALUES)
+    made = table(shrunk)
+    # Differences between rows, however, can be compared at any scale.
+    assert (made.entries["b", "", "mean over tasks"].difference is not None) is relative
+    for name in FORMATS.keys() - {"csv"}:
+        heading = render(made, name).split("comparison")[0]
+        assert "paper" in heading
+        assert (re.search(r"difference\b", heading) is not None) is relative
+
+
 def test_measures_choose_tasks_types_phases_and_figures(runs: str, finish: Any) -> None:
     measures = {
         "X": {"tasks": ["X"]},
