@@ -83,7 +83,7 @@ def _scale(plan: SweepPlan) -> Iterator[str]:
     if not plan.scope.demo:
         return
     yield (
-        "scale=demo: other tasks and data, smaller models and fewer steps (see the group scale), so "
+        "scale=demo: other tasks and data, smaller models, fewer steps (see the group scale), so "
         "only directions can be compared with the paper's."
     )
     axes: list[tuple[str, Mapping[str, Label]]] = [

@@ -74,7 +74,7 @@ def beside(table: Table) -> list[str]:
 
 
 def grid(table: Table) -> tuple[list[str], list[list[str]]]:
-    """Headings and rows: for each column ours, published and the difference, where known and comparable."""
+    """Headings and rows: for each column ours and, where known, what stands `beside` it."""
     headings, rows = [""], [[row] for row in table.rows]
     for column, measure in table.headings:
         entries = [table.entries.get((row, column, measure)) for row in table.rows]
