@@ -156,6 +156,8 @@ def test_a_pruned_run_is_cancelled_and_can_go_on_later(tmp_path, study):
     assert run.status.step == 2
     assert study.trials[asked.number].user_attrs[PRUNED] == 2
     study.tell(asked.number, state=TrialState.PRUNED)
-    later = embedexp.run(config, quiet=True)  # by hand: the search has its answer
+    # By hand: the job is that of a launcher which is not above this process.
+    write_job(run.job_file, Job("local", "1", multirun=study.study_name))
+    later = embedexp.run(config, quiet=True)
     assert later.status.state is State.FINISHED
     assert later.status.starts == 2
