@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, Any
 from embedexp.backbone import nomic_layout
 from embedexp.backbone.families import Family, family_of
 from embedexp.backbone.source import complete, looks_local, resolve
+from embedexp.config.compose import compose
 from embedexp.config.errors import UserError
 from embedexp.config.schema.backbone import Backbone
 from embedexp.config.schema.embedding import Cls, Embedding, LastToken, Mean, Prompts, WeightedMean
 from embedexp.config.schema.mask_schedule import Bidirectional, Causal
 from embedexp.config.schema.routing import Dense, MoE
+from embedexp.config.sources import option_files
 
 from . import files
 from .model_config import ModelConfig
@@ -32,7 +34,9 @@ UNLIMITED = 100_000
 
 
 def locate(path: str | Path) -> Path:
-    """The folder of a model: given, inside a run directory, or fetched by its hub name.
+    """The folder of a model: given, inside a run directory, or fetched.
+
+    Fetched are models by their hub name, and the published weights of a backbone option.
 
     Raises:
         UserError: there is none.
@@ -52,6 +56,14 @@ def locate(path: str | Path) -> Path:
             f"no model in {folder}",
             hint="name a run directory, a model folder, or a model on the hub as owner/name",
         )
+    if str(path) in option_files("backbone"):
+        option = compose([f"backbone={path}"]).backbone
+        if option.weights != "pretrained":
+            raise UserError(
+                f"backbone={path} has no published weights",
+                hint="train it, and name the run",
+            )
+        return resolve(option)
     return resolve(backbone(str(path), {}, None))
 
 

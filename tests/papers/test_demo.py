@@ -81,3 +81,11 @@ def test_a_model_is_scored_as_it_is(name: str, tmp_path: Any) -> None:
     )
     scores = {score["task"]: score["value"] for score in run.scores["after"]}
     assert -1 <= scores["WordNetSimilarity"] <= 1
+
+
+@pytest.mark.parametrize("name", ["nomic_embed_v2", "llama_embed_nemotron", "conan_v2"])
+def test_a_papers_evaluation_needs_no_other_word_than_the_scale(name: str, tmp_path: Any) -> None:
+    typed = _evaluated(_overrides(tmp_path, f"{name}/evaluate", []))[:-1]
+    (score,) = embedexp.run(embedexp.compose(typed), quiet=True).scores["after"]
+    assert score["task"] == "WordNetSimilarity"
+    assert score["value"] > 0.3  # of a model that has learned: chance is 0

@@ -95,7 +95,7 @@ class EvaluateStage(Option):
 
     uses: ClassVar[tuple[str, ...]] = ("evaluation", *ALWAYS)
     name: Literal["evaluate"] = field("option")
-    model: str = field("a run directory, a model directory or a hub name")
+    model: str = field("a run or model directory, a hub name, or a pretrained backbone option")
 
 
 class ZeroShotStage(Option):
@@ -110,7 +110,7 @@ class AnalyseStage(Option):
 
     uses: ClassVar[tuple[str, ...]] = ("analysis", "evaluation", *ALWAYS)
     name: Literal["analyse"] = field("option")
-    model: str = field("a run directory, a model directory or a hub name")
+    model: str = field("a run or model directory, a hub name, or a pretrained backbone option")
 
 
 class MiningRules(Option):

@@ -7,6 +7,7 @@ import pytest
 
 from embedexp.config.errors import UserError
 from embedexp.embedding import load
+from embedexp.embedding.foreign import locate
 
 from .conftest import PROMPTS, build
 
@@ -97,3 +98,10 @@ def test_an_unsupported_family_is_named(folder):
     change(folder / "config.json", model_type="t5")
     with pytest.raises(UserError, match="t5 is not supported"):
         load(folder)
+
+
+def test_a_pretrained_backbone_option_is_a_model_by_its_name():
+    folder = locate("minilm")
+    assert (folder / "model.safetensors").is_file()
+    with pytest.raises(UserError, match="backbone=tiny has no published weights"):
+        locate("tiny")
