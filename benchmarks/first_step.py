@@ -20,10 +20,11 @@ import subprocess
 import sys
 import tempfile
 import time
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from timing import Row, add_json, write
+from timing import Row, add_json, step_ends, write
 
 SIDES = ("bare Lightning", "cold", "warm")
 BATCH = 64
@@ -32,21 +33,9 @@ LENGTHS = (64, 128)
 
 def ours(folder: Path, cache: Path, *, tiny: bool) -> float:
     """When the first step of the default experiment ends."""
-    import embedexp
-    from embedexp.training.recording import Recording
-
-    ends: list[float] = []
-    record = Recording.on_train_batch_end
-
-    def timed(self: Recording, *values: Any, **named: Any) -> None:
-        record(self, *values, **named)
-        ends.append(time.process_time())
-
-    Recording.on_train_batch_end = timed  # type: ignore[method-assign]
     small = ["backbone=tiny", "data.max_examples=200"] if tiny else []
     words = ["evaluation=none", "training.steps=1", f"paths.runs={folder}", f"paths.cache={cache}"]
-    embedexp.run(embedexp.compose([*small, *words]), quiet=True)
-    return ends[0]
+    return step_ends([*small, *words])[0]
 
 
 def bare(folder: Path, model: Path, *, tiny: bool) -> float:
@@ -72,7 +61,7 @@ def bare(folder: Path, model: Path, *, tiny: bool) -> float:
     pairs = [pair for part in sets for pair in zip(part.queries, part.positives, strict=True)]
     tokenizer = AutoTokenizer.from_pretrained(model)
 
-    class Module(lightning.LightningModule):  # type: ignore[misc]
+    class Module(lightning.LightningModule):
         def __init__(self) -> None:
             super().__init__()
             self.model = AutoModel.from_pretrained(model).train()
@@ -104,7 +93,7 @@ def bare(folder: Path, model: Path, *, tiny: bool) -> float:
 
     ends: list[float] = []
     loader = torch.utils.data.DataLoader(
-        pairs,  # type: ignore[arg-type]
+        pairs,
         batch_size=config.batch,
         shuffle=True,
         collate_fn=collate,
@@ -123,10 +112,8 @@ def bare(folder: Path, model: Path, *, tiny: bool) -> float:
 
 def one(side: str, folder: Path, cache: Path, model: Path, *, tiny: bool) -> None:
     """Measure one side in this process and print the seconds."""
-    import lightning  # noqa: F401
-    import sentence_transformers  # noqa: F401
-    import transformers  # noqa: F401
-
+    for name in ("lightning", "sentence_transformers", "transformers"):
+        import_module(name)
     begin = time.process_time()
     end = bare(folder, model, tiny=tiny) if side == SIDES[0] else ours(folder, cache, tiny=tiny)
     print(json.dumps(end - begin))

@@ -120,3 +120,20 @@ def write(path: Path | None, rows: Iterable[Row]) -> None:
     if path is not None:
         text = json.dumps([row.facts() for row in rows], indent=1, ensure_ascii=False)
         path.write_text(text + "\n", encoding="utf-8")
+
+
+def step_ends(overrides: Sequence[str]) -> list[float]:
+    """Processor time at the end of each step of a run of ours, everything around it included."""
+    import embedexp
+    from embedexp.training.recording import Recording
+
+    ends: list[float] = []
+    record = Recording.on_train_batch_end
+
+    def timed(self: Recording, *values: Any, **named: Any) -> None:
+        record(self, *values, **named)
+        ends.append(time.process_time())
+
+    Recording.on_train_batch_end = timed  # type: ignore[method-assign]
+    embedexp.run(embedexp.compose(list(overrides)), quiet=True)
+    return ends

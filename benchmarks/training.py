@@ -29,7 +29,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from timing import Row, add_json, write
+from timing import Row, add_json, step_ends, write
 
 WARM_UPS = 2
 LONGEST = 128
@@ -67,19 +67,7 @@ def overrides(arguments: argparse.Namespace, folder: Path) -> list[str]:
 
 def ours(arguments: argparse.Namespace, folder: Path) -> list[float]:
     """Processor time at the end of each step of one of our runs."""
-    import embedexp
-    from embedexp.training.recording import Recording
-
-    ends: list[float] = []
-    record = Recording.on_train_batch_end
-
-    def timed(self: Recording, *values: Any, **named: Any) -> None:
-        record(self, *values, **named)
-        ends.append(time.process_time())
-
-    Recording.on_train_batch_end = timed  # type: ignore[method-assign]
-    embedexp.run(embedexp.compose(overrides(arguments, folder)), quiet=True)
-    return ends
+    return step_ends(overrides(arguments, folder))
 
 
 def theirs(arguments: argparse.Namespace, folder: Path) -> list[float]:

@@ -124,12 +124,6 @@ def a_soup_has_a_score(config: Config) -> Problem | None:
                 f"merge.tasks names {task}, which is not among evaluation.tasks={listed(measured)}",
                 "add it there, or take it out of merge.tasks",
             )
-    if merge.tasks and (benchmarks := getattr(evaluation, "benchmarks", None)):
-        return Problem(
-            f"merge.tasks names what decides, and evaluation.benchmarks={listed(benchmarks)} would "
-            "decide with it",
-            "name all tasks in evaluation.tasks; benchmarks can be measured by stage=evaluate",
-        )
     return None
 
 

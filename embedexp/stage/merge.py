@@ -58,6 +58,15 @@ def run(
     measure(config, read(directory.model), directory, (), "after", stop, screen)
 
 
+def deciding(config: Config) -> Any:
+    """The evaluation whose tasks decide: those of `merge.tasks` alone, where it names some."""
+    option, tasks = config.evaluation, getattr(config.merge, "tasks", None)
+    if not tasks:
+        return option
+    none: dict[str, Any] = {"benchmarks": []} if option.name == "mteb" else {}
+    return option.model_copy(update={"tasks": tasks, **none})
+
+
 class Candidates:
     """Scores of the models that a soup tries: the mean over its tasks, remembered by content."""
 
@@ -70,9 +79,7 @@ class Candidates:
         read: Callable[[Path], Embedder],
     ) -> None:
         self.directory, self.stop, self.screen, self.read = directory, stop, screen, read
-        option: Any = config.evaluation
-        tasks = getattr(config.merge, "tasks", None)
-        self.option = option if tasks is None else option.model_copy(update={"tasks": tasks})
+        self.option = deciding(config)
 
     def score(self, model: Path) -> float:
         """The mean score of the model in a folder.

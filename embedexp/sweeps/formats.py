@@ -172,7 +172,8 @@ def csv_text(table: Table) -> str:
     for (row, column, measure), entry in table.entries.items():
         mean, half = (entry.ours.mean, entry.ours.half) if entry.ours else (None, None)
         cells = [_csv(value) for value in (mean, half)]
-        cells += [str(len(entry.values)), _csv(entry.published), _csv(entry.difference)]
+        less = entry.difference if table.comparable else None
+        cells += [str(len(entry.values)), _csv(entry.published), _csv(less)]
         values = "; ".join(f"{seed}: {value!r}" for seed, value in sorted(entry.values.items()))
         missing = "; ".join(f"{seed}: {text}" for seed, text in sorted(entry.missing.items()))
         texts = [row, column, measure, *cells, values, missing, ", ".join(entry.tasks)]

@@ -34,7 +34,6 @@ class Entry:
         ours: Their mean and interval.
         published: The paper's figure, None where it is not known.
         tasks: What the number is the mean of.
-        comparable: Whether ours and the published one measure the same.
     """
 
     values: Mapping[int, float]
@@ -42,12 +41,11 @@ class Entry:
     ours: Estimate | None
     published: float | None
     tasks: tuple[str, ...]
-    comparable: bool = True
 
     @property
     def difference(self) -> float | None:
-        """Ours less the published one, where that says something."""
-        if not self.comparable or self.ours is None or self.published is None:
+        """Ours less the published one, for a table in which they are `comparable`."""
+        if self.ours is None or self.published is None:
             return None
         return self.ours.mean - self.published
 
@@ -94,13 +92,12 @@ def table(plan: SweepPlan) -> Table:
     )
     _require_known_labels(sweep)
     relative = sweep.published.difference_to if sweep.published else None
-    comparable = relative is not None or not plan.scope.demo
     absolute = {
         place: {seed: v.number for seed, v in by_seed.items() if v.number is not None}
         for place, by_seed in values.items()
     }
     entries = {
-        place: _entry(place, by_seed, absolute, sweep, relative, comparable=comparable)
+        place: _entry(place, by_seed, absolute, sweep, relative)
         for place, by_seed in values.items()
     }
     published = {place: entry.published for place, entry in entries.items()}
@@ -114,7 +111,7 @@ def table(plan: SweepPlan) -> Table:
         comparisons=tuple(compared(sweep, rows, headings, absolute, published)),
         footnotes=tuple(footnotes(plan, entries)),
         relative_to=relative,
-        comparable=comparable,
+        comparable=relative is not None or not plan.scope.demo,
     )
 
 
@@ -163,8 +160,6 @@ def _entry(
     absolute: Mapping[Place, Mapping[int, float]],
     sweep: Sweep,
     relative: str | None,
-    *,
-    comparable: bool,
 ) -> Entry:
     own = absolute[place]
     missing = {seed: value.reason for seed, value in by_seed.items() if value.number is None}
@@ -176,7 +171,7 @@ def _entry(
         ours = None
         if test is not None and place[0] != relative:
             ours = Estimate(test.difference, test.half, test.pairs or len(own))
-    return Entry(own, missing, ours, figure(sweep, place), tasks, comparable)
+    return Entry(own, missing, ours, figure(sweep, place), tasks)
 
 
 def figure(sweep: Sweep, place: Place) -> float | None:

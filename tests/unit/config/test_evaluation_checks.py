@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from typing import TYPE_CHECKING
-
 import pytest
 
 from embedexp import compose
@@ -13,9 +11,6 @@ from embedexp.config import catalogue
 from embedexp.config.errors import UserError
 from embedexp.config.show import show
 from embedexp.config.sources import option_files
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 BASE = ["stage=evaluate", "stage.model=owner/model", "evaluation=mteb"]
 BEIR = "evaluation.benchmarks=[BEIR]"
@@ -57,15 +52,6 @@ def test_what_has_no_effect_is_told() -> None:
     compose(["backbone=tiny_llama", "evaluation.document_tokens=4096"])  # rotary
     idle = compose([*BASE, BEIR, "evaluation.exclude=[STS12]"])
     assert "STS12, which is not measured anyway" in "\n".join(idle.warnings)
-
-
-def test_a_soup_is_chosen_by_the_tasks_that_are_named(tmp_path: Path) -> None:
-    given = ["stage=merge", "merge=greedy_soup", f"merge.inputs=[{tmp_path},{tmp_path}]"]
-    given += ["evaluation=mteb", "evaluation.tasks=[STS12,STS13]"]
-    compose([*given, "merge.tasks=[STS12]"])
-    compose([*given, BEIR])
-    with pytest.raises(UserError, match=r"evaluation\.benchmarks=\[BEIR\] would decide with it"):
-        compose([*given, BEIR, "merge.tasks=[STS12]"])
 
 
 @pytest.mark.parametrize("analysis", ["matryoshka", "moee_combinations"])
