@@ -166,7 +166,7 @@ def downloaded(option: Backbone, source: str) -> Path:
     except GatedRepoError:
         raise UserError(
             f"{source} is gated on the hub",
-            hint="accept its terms and log in (hf auth login), or set backbone.source to a folder",
+            hint="accept its terms and log in (hf auth login), or name a folder in its place",
         ) from None
     except (RepositoryNotFoundError, HfHubHTTPError) as error:
         revision = f" at revision {option.revision}" if option.revision else ""

@@ -9,7 +9,7 @@ from embedexp.backbone import nomic_layout
 from embedexp.backbone.families import Family, family_of
 from embedexp.backbone.source import complete, looks_local, resolve
 from embedexp.config.compose import compose
-from embedexp.config.errors import UserError
+from embedexp.config.errors import UserError, nearest
 from embedexp.config.schema.backbone import Backbone
 from embedexp.config.schema.embedding import Cls, Embedding, LastToken, Mean, Prompts, WeightedMean
 from embedexp.config.schema.mask_schedule import Bidirectional, Causal
@@ -29,6 +29,7 @@ POOLING_NAMES: Mapping[str, files.Pooling] = {
     "cls": "cls",
     "weightedmean": "weighted_mean",
 }
+WANTED = "a run directory, a model folder, or a model on the hub as owner/name"
 UNLIMITED = 100_000
 """A tokenizer that allows more tokens than this states no limit."""
 
@@ -52,11 +53,9 @@ def locate(path: str | Path) -> Path:
             hint=f"run it to the end: python -m embedexp resume {folder}",
         )
     if folder.exists() or looks_local(str(path)):
-        raise UserError(
-            f"no model in {folder}",
-            hint="name a run directory, a model folder, or a model on the hub as owner/name",
-        )
-    if str(path) in option_files("backbone"):
+        raise UserError(f"no model in {folder}", hint=f"name {WANTED}")
+    options = option_files("backbone")
+    if str(path) in options:
         option = compose([f"backbone={path}"]).backbone
         if option.weights != "pretrained":
             raise UserError(
@@ -64,7 +63,15 @@ def locate(path: str | Path) -> Path:
                 hint="train it, and name the run",
             )
         return resolve(option)
-    return resolve(backbone(str(path), {}, None))
+    try:
+        return resolve(backbone(str(path), {}, None))
+    except UserError as error:
+        hint = error.hint or ""
+        if close := nearest(str(path), options):
+            hint = f"did you mean {close}?"
+        elif "backbone.source" in hint:  # no key of what asks here
+            hint = f"name {WANTED}"
+        raise UserError(error.what, hint=hint) from None
 
 
 def describe(folder: Path) -> ModelConfig:

@@ -105,3 +105,7 @@ def test_a_pretrained_backbone_option_is_a_model_by_its_name():
     assert (folder / "model.safetensors").is_file()
     with pytest.raises(UserError, match="backbone=tiny has no published weights"):
         locate("tiny")
+    with pytest.raises(UserError, match=r"minilmm is not in its cache\ndid you mean minilm\?"):
+        locate("minilmm")
+    with pytest.raises(UserError, match="name a run directory, a model folder, or a model on"):
+        locate("owner/of-nothing")
