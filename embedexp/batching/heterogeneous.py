@@ -8,7 +8,7 @@ import numpy as np
 
 from .interleaving import Interleaving
 from .permutation import key_of
-from .plan import Arrange, Block, Rows, Source, Streams, as_drawn, rows_of
+from .plan import Arrange, Batches, Block, Rows, Source, Streams, as_drawn, together
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,6 +23,7 @@ class MixedDatasets:
 
     def __init__(self, sources: Sequence[Source], size: int, seed: int) -> None:
         self._streams, self.size, self.sources = Streams(sources, seed), size, sources
+        self.together = together(size)
         names = [source.name for source in sources]
         self.name = "\x1e".join(names)
         key = key_of(seed, "places", *names)
@@ -49,11 +50,11 @@ class HeterogeneousPlan:
     def __init__(
         self, sources: Sequence[Source], size: int, seed: int, arrange: Arrange = as_drawn
     ) -> None:
-        self._strand = arrange(MixedDatasets(sources, size, seed), seed)
+        self._batches = Batches(arrange(MixedDatasets(sources, size, seed), seed))
 
     def __call__(self, step: int) -> list[Rows]:
         """One entry per dataset that this step draws from."""
-        return rows_of(self._strand, step)
+        return self._batches(step)
 
 
 def build(

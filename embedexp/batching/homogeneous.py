@@ -8,7 +8,7 @@ import numpy as np
 
 from .interleaving import Interleaving
 from .permutation import key_of
-from .plan import Arrange, Block, Rows, Source, Streams, as_drawn, rows_of
+from .plan import Arrange, Batches, Block, Rows, Source, Streams, as_drawn, together
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,6 +23,7 @@ class OneDataset:
 
     def __init__(self, streams: Streams, dataset: int, size: int) -> None:
         self.name, self.size = streams.sources[dataset].name, size
+        self.together = together(size)
         self.sources = streams.sources
         self._streams, self._dataset = streams, dataset
 
@@ -40,8 +41,9 @@ class HomogeneousPlan:
         self, sources: Sequence[Source], size: int, seed: int, arrange: Arrange = as_drawn
     ) -> None:
         streams = Streams(sources, seed)
-        self._strands = [
-            arrange(OneDataset(streams, dataset, size), seed) for dataset in range(len(sources))
+        self._batches = [
+            Batches(arrange(OneDataset(streams, dataset, size), seed))
+            for dataset in range(len(sources))
         ]
         names = [source.name for source in sources]
         key = key_of(seed, "datasets", *names)
@@ -49,8 +51,8 @@ class HomogeneousPlan:
 
     def __call__(self, step: int) -> list[Rows]:
         """The one dataset of this step and its examples."""
-        (dataset,), (turn,) = self._turns(np.array([step]))
-        return rows_of(self._strands[dataset], int(turn))
+        dataset, turn = self._turns.at(step)
+        return self._batches[dataset](turn)
 
 
 def build(

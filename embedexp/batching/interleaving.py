@@ -77,6 +77,7 @@ class Interleaving:
         self._quotas, self._key = quotas, key
         self._ends = quotas.cumsum()
         self._cycle = int(self._ends[-1])
+        self._drawn: tuple[int, NDArray[np.int64], NDArray[np.int64]] | None = None
 
     def __call__(self, positions: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """`(sources, draws)` of `positions`: source indices, and 0-based counts in each source."""
@@ -89,6 +90,14 @@ class Interleaving:
         sources = np.searchsorted(self._ends, slots, side="right").astype(np.int64)
         starts = self._ends[sources] - self._quotas[sources]
         return sources, cycles * self._quotas[sources] + slots - starts
+
+    def at(self, position: int) -> tuple[int, int]:
+        """The source and the draw of one position; drawn a block at a time (see `Batches`)."""
+        first = position - position % _BLOCK
+        if self._drawn is None or self._drawn[0] != first:
+            self._drawn = first, *self(np.arange(first, first + _BLOCK))
+        _, sources, draws = self._drawn
+        return int(sources[position - first]), int(draws[position - first])
 
     def _within(
         self, strata: NDArray[np.int64], cycles: NDArray[np.int64], blocks: NDArray[np.int64]

@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
+_TOGETHER = 4096  # examples drawn at a time: for 64 of them, numpy's calls take as long as for all
+
+
 @dataclass(frozen=True)
 class Source:
     """What a plan needs to know of a dataset of N examples.
@@ -74,6 +77,11 @@ class Strand(Protocol):
         ...
 
     @property
+    def together(self) -> int:
+        """How many batches are best drawn at a time."""
+        ...
+
+    @property
     def sources(self) -> Sequence[Source]:
         """The datasets that a block's numbers mean."""
         ...
@@ -117,13 +125,29 @@ class Streams:
         return permute(offsets, source.size, key)
 
 
-def rows_of(strand: Strand, turn: int) -> list[Rows]:
-    """Batch number `turn` of a strand, one entry per dataset."""
-    block = strand(np.array([turn]))
-    datasets, examples = block.datasets[0], block.examples[0]
-    starts = np.flatnonzero(np.diff(datasets, prepend=-1))
-    parts = np.split(examples, starts[1:])
-    return [
-        Rows(strand.sources[dataset].task, dataset, part)
-        for dataset, part in zip(datasets[starts].tolist(), parts, strict=True)
-    ]
+def together(size: int) -> int:
+    """How many batches of `size` examples take hardly longer than one to draw."""
+    return max(1, _TOGETHER // size)
+
+
+class Batches:
+    """The batches of a strand, one by one; as many are drawn at a time as suit the strand."""
+
+    def __init__(self, strand: Strand) -> None:
+        self._strand = strand
+        self._drawn: tuple[int, Block] | None = None  # the first turn of those drawn last
+
+    def __call__(self, turn: int) -> list[Rows]:
+        """Batch number `turn`, one entry per dataset."""
+        many = self._strand.together
+        first = turn - turn % many
+        if self._drawn is None or self._drawn[0] != first:
+            self._drawn = first, self._strand(np.arange(first, first + many))
+        datasets, examples = (part[turn - first] for part in self._drawn[1])
+        starts = np.flatnonzero(np.diff(datasets, prepend=-1))
+        parts = np.split(examples, starts[1:])
+        sources = self._strand.sources
+        return [
+            Rows(sources[dataset].task, dataset, part)
+            for dataset, part in zip(datasets[starts].tolist(), parts, strict=True)
+        ]

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from .heterogeneous import HeterogeneousPlan
 from .homogeneous import HomogeneousPlan
 from .interleaving import Interleaving
@@ -70,8 +68,8 @@ class TaskAwarePlan:
 
     def __call__(self, step: int) -> list[Rows]:
         """Entries that all have this step's task."""
-        tasks, turns = self._turns(np.array([step]))
-        return self._plans[int(tasks[0])](int(turns[0]))
+        task, turn = self._turns.at(step)
+        return self._plans[task](turn)
 
 
 def build(

@@ -40,13 +40,13 @@ class Windows:
         self.name, self.size, self.sources = strand.name, strand.size, strand.sources
         self._strand, self._seed = strand, seed
         self._no_duplicates, self._bucketed = no_duplicates, bucketed
-        self.batches = batches_per_window(strand.size)
+        self.together = batches_per_window(strand.size)
         self._last: tuple[int, Block] | None = None
         self._told = False
 
     def __call__(self, turns: NDArray[np.int64]) -> Block:
         """Batches number `turns [t]`."""
-        windows, places = np.divmod(turns, self.batches)
+        windows, places = np.divmod(turns, self.together)
         found = [
             (block.datasets[place], block.examples[place])
             for block, place in zip(map(self._window, windows.tolist()), places, strict=True)
@@ -59,11 +59,11 @@ class Windows:
         return self._last[1]
 
     def _arranged(self, number: int) -> Block:
-        block = self._strand(number * self.batches + np.arange(self.batches))
+        block = self._strand(number * self.together + np.arange(self.together))
         key = key_of(self._seed, "window", self.name, number)
         ranks = None
         if self._bucketed:
-            ranks = permute(np.arange(self.batches), self.batches, key)
+            ranks = permute(np.arange(self.together), self.together, key)
             block = bucketed(block, self.sources, ranks)
         if self._no_duplicates:
             block, left = separate(block, self.sources, key, ranks)
