@@ -5,6 +5,8 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from .files import replacing
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
@@ -33,6 +35,5 @@ def drawn(path: Path, size: tuple[float, float], title: str | None = None) -> It
             figure.suptitle(plain(title), fontsize=12)
         yield figure
         path.parent.mkdir(parents=True, exist_ok=True)
-        temporary = path.with_name(f".{path.name}")
-        figure.savefig(temporary, format="png")
-        temporary.replace(path)
+        with replacing(path) as temporary:
+            figure.savefig(temporary, format="png")

@@ -65,7 +65,7 @@ def _page(planned: SweepPlan, made: Table, target: Path) -> None:
 
 
 def _wandb(planned: SweepPlan, made: Table, target: Path | None) -> int:
-    from embedexp.runs.files import write_atomically
+    from embedexp.files import write_atomically
     from embedexp.sweeps.wandb_report import publish, specification
 
     if target is None:

@@ -53,7 +53,7 @@ def sweep(arguments: Sequence[str]) -> int:
 
 def show_table(arguments: Sequence[str]) -> int:
     """Print the table of a sweep file from the runs that have finished."""
-    from embedexp.runs.files import write_atomically
+    from embedexp.files import write_atomically
     from embedexp.sweeps.formats import format_of, render
     from embedexp.sweeps.launching import launcher_of
     from embedexp.sweeps.table import table

@@ -9,6 +9,7 @@ from .figures import figures
 from .language_words import longest_example
 from .resources import resources
 from .schema.compute import Ddp, Fsdp
+from .schema.merge import WhileTraining
 
 if TYPE_CHECKING:
     from .experiment import Config
@@ -39,18 +40,21 @@ class Memory:
     gradients: float
     gathered: float
     activations: float
+    average: float
     tokens: int
 
     @property
     def total(self) -> float:
         """All of it."""
-        return self.weights + self.optimizer + self.gradients + self.gathered + self.activations
+        held = self.weights + self.optimizer + self.average
+        return held + self.gradients + self.gathered + self.activations
 
     def parts(self) -> str:
         """What holds how much, the empty parts left out."""
         named = {
             "weights": self.weights,
             "optimizer": self.optimizer,
+            "average of the weights": self.average,
             "gradients": self.gradients,
             "gathered shards": self.gathered,
             f"activations of {self.tokens:,} tokens": self.activations,
@@ -116,8 +120,15 @@ def estimate(
     gathered = 0.0
     if spread > 1:  # the outer unit stays whole; of blocks, one computes while the next one comes
         gathered = model.outer_bytes + 4 * model.largest_block_bytes
+    average = model.trained_wide_bytes / spread if isinstance(config.merge, WhileTraining) else 0.0
     return Memory(
-        weights / spread, 2 * trained / spread, gradients, gathered, activations, int(tokens)
+        weights=weights / spread,
+        optimizer=2 * trained / spread,
+        gradients=gradients,
+        gathered=gathered,
+        activations=activations,
+        average=average,
+        tokens=int(tokens),
     )
 
 
@@ -163,8 +174,10 @@ class _Model:
         self.outer_bytes = (counts.embedding + counts.outside) * self.size
         self.bytes = float((sizes["total"] + self._head_parameters()) * self.size)
         self.trained_bytes = self.bytes
+        self.trained_wide_bytes = self.bytes * 4 / self.size  # in float32
         if config.backbone.lora is not None:
             self.trained_bytes = float(self._adapters(config.backbone.lora) * 4)
+            self.trained_wide_bytes = self.trained_bytes
             self.bytes += self.trained_bytes
 
     def _head_parameters(self) -> int:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from filelock import FileLock
 
 from embedexp.config.errors import UserError
+from embedexp.files import to_disk
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -137,15 +138,6 @@ def _checksum(path: Path, block: int) -> int:
         for _ in range(BLOCK >> 20):
             value = zlib.crc32(file.read(1 << 20), value)
         return value
-
-
-def to_disk(path: Path) -> None:
-    """Wait until a file, or the names in a folder, are on disk."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _forget_abandoned(folder: Path) -> None:

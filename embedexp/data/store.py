@@ -5,13 +5,14 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-import os
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
+
+from embedexp.files import replacing, to_disk
 
 from .arrays import ArrayWriter, bytes_written, load, pieces
 from .cache import WORK, cached
@@ -231,12 +232,9 @@ def _commit(journal: Path, flat: ArrayWriter, offsets: ArrayWriter, **place: int
     flat.flush()
     offsets.flush()
     state = {**place, "sequences": offsets.length - 1, "tokens": flat.length}
-    temporary = journal.with_suffix(".new")
-    with temporary.open("w", encoding="utf-8") as file:
-        file.write(json.dumps(state))
-        file.flush()
-        os.fsync(file.fileno())
-    temporary.replace(journal)
+    with replacing(journal) as temporary:
+        temporary.write_text(json.dumps(state), encoding="utf-8")
+        to_disk(temporary)
     return state
 
 

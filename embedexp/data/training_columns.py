@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from embedexp.files import write_atomically
+
 from .arrays import ROWS, ArrayWriter, load, pieces
 from .cache import WORK
 from .columns import batches
@@ -71,9 +73,7 @@ def write(folder: Path, sources: Sequence[Source], tokenizer: Tokenizer) -> dict
         digests = load(work / "digests.npy")
         distinct = number(digests, list(zip(starts[:-1], salts, strict=True)), work)
         numbered = {"starts": starts, "distinct": distinct}
-        temporary = state.with_suffix(".new")
-        temporary.write_text(json.dumps(numbered), encoding="utf-8")
-        temporary.replace(state)
+        write_atomically(state, json.dumps(numbered))
     ids = load(work / "ids.npy")
     facts = write_sequences(folder, stretches, ids, numbered["distinct"])
     starts, digests = numbered["starts"], load(work / "digests.npy")

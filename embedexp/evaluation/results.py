@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-import os
 from typing import TYPE_CHECKING
+
+from embedexp.files import replacing
 
 from .scores import Failure, Phase, Score
 
@@ -68,6 +69,5 @@ def write_details(result: TaskResult, folder: Path, phase: Phase) -> None:
     """Write mteb's own result, whole or not at all; `mteb.TaskResult.from_disk` reads it."""
     path = details(folder, phase, result.task_name)
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_suffix(f".{os.getpid()}.tmp")
-    result.to_disk(temporary)
-    temporary.replace(path)
+    with replacing(path) as temporary:
+        result.to_disk(temporary)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from embedexp.data.hashing import stable_hash
+from embedexp.files import replacing, write_atomically
 
 from .reading import normal
 
@@ -49,8 +50,7 @@ def write(
     """
     counts, seen = Counts(), set[int]()
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}")
-    with temporary.open("w", encoding="utf-8") as file:
+    with replacing(path) as temporary, temporary.open("w", encoding="utf-8") as file:
         for outcome in outcomes:
             counts.asked += 1
             generator = outcome.question.generator
@@ -80,7 +80,6 @@ def write(
             if len(counts.shown) < SHOWN:
                 counts.shown.append(row)
             file.write(json.dumps(row, ensure_ascii=False) + "\n")
-    temporary.replace(path)
     return counts
 
 
@@ -106,7 +105,7 @@ def report(
             name: dict(found) for name, found in work.waits().items() if found
         },
     }
-    _replace(folder / REPORT, json.dumps(content, indent=2, ensure_ascii=False) + "\n")
+    write_atomically(folder / REPORT, json.dumps(content, indent=2, ensure_ascii=False) + "\n")
     lines = [f"# {title}", "", *words(counts), ""]
     lines += [f"Paid for: {work.answers.paid:,} answers, {work.answers.tokens:,} tokens.", ""]
     if counts.invalid:
@@ -126,7 +125,7 @@ def report(
     lines += ["", "## To train on it", "", *(f"    {line}" for line in how)]
     lines += ["", "## The first examples", ""]
     lines += [f"    {json.dumps(row, ensure_ascii=False)[:600]}" for row in counts.shown]
-    _replace(folder / PAGE, "\n".join(lines) + "\n")
+    write_atomically(folder / PAGE, "\n".join(lines) + "\n")
 
 
 def words(counts: Counts) -> list[str]:
@@ -141,9 +140,3 @@ def words(counts: Counts) -> list[str]:
 
 def _cell(text: str) -> str:
     return text.replace("|", "\\|")
-
-
-def _replace(path: Path, text: str) -> None:
-    temporary = path.with_name(f".{path.name}")
-    temporary.write_text(text, encoding="utf-8")
-    temporary.replace(path)

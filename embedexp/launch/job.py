@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, NoReturn
 
 from embedexp.cli import INTERRUPTED, OK, RUN_FAILED
 from embedexp.config.errors import UserError
+from embedexp.files import write_atomically
 from embedexp.runs import RunDirectory, State
-from embedexp.runs.files import write_atomically
 from embedexp.runs.job import Job, scheduler_job, write_job
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from embedexp.config.errors import UserError
-from embedexp.runs.files import write_atomically
+from embedexp.files import write_atomically
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from .writing import FACTS, write_atomically
+from .writing import FACTS, write_parquet
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -71,7 +71,7 @@ def write_filtered(
     }
     schema = pa.schema(fields, metadata={FACTS: json.dumps(facts).encode()})
     for to, chosen in ((dropped_path(path), ~result.keep), (path, result.keep)):
-        write_atomically(to, schema, _batches(dataset, result, np.flatnonzero(chosen), schema))
+        write_parquet(to, schema, _batches(dataset, result, np.flatnonzero(chosen), schema))
 
 
 def languages(dataset: Dataset) -> list[str]:

@@ -182,7 +182,8 @@ def mine_with(
             on_block(begin - span.start)
         part = slice(begin, min(span.stop, begin + block))
         lists = barred.rows(part)
-        known = [np.unique(np.asarray(row, np.int64)) for row in positives[part]]
+        # As np.unique of each would give them; that takes a twentieth of all mining.
+        known = [np.asarray(sorted(set(row)), np.int64) for row in positives[part]]
         found = [
             _numbered(teacher.hits(part, rule.last, lists), chosen)
             for teacher, rule in zip(finding, rules, strict=True)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from embedexp.drawing import drawn
+from embedexp.files import write_atomically
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -65,9 +66,7 @@ def write_page(path: Path, title: str, picture: str, sections: Sequence[Section]
     for section in sections:
         words = f"<p>{html.escape(section.words)}</p>" if section.words else ""
         parts.append(f"<h2>{html.escape(section.heading)}</h2>\n{words}{section.content}")
-    temporary = path.with_name(f".{path.name}")
-    temporary.write_text("\n".join([*parts, "</body></html>\n"]), encoding="utf-8")
-    temporary.replace(path)
+    write_atomically(path, "\n".join([*parts, "</body></html>\n"]))
 
 
 @contextmanager

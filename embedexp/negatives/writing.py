@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from embedexp.data.cache import to_disk
 from embedexp.data.mined import FORMAT, MANIFEST
+from embedexp.files import replacing, to_disk
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -52,23 +52,19 @@ def write_shard(path: Path, examples: Examples, mined: Mined) -> None:
         },
         metadata={FACTS: json.dumps(facts).encode()},
     )
-    write_atomically(path, schema, _batches(examples, mined, schema))
+    write_parquet(path, schema, _batches(examples, mined, schema))
 
 
-def write_atomically(path: Path, schema: pa.Schema, batches: Iterator[pa.RecordBatch]) -> None:
+def write_parquet(path: Path, schema: pa.Schema, batches: Iterator[pa.RecordBatch]) -> None:
     """A Parquet file that is there whole or not at all."""
     import pyarrow.parquet as pq
 
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
+    with replacing(path) as temporary:
         with pq.ParquetWriter(temporary, schema, compression="zstd") as writer:
             for batch in batches:
                 writer.write_batch(batch)
         to_disk(temporary)
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
 
 
 def _batches(examples: Examples, mined: Mined, schema: pa.Schema) -> Iterator[pa.RecordBatch]:

@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from embedexp.config.errors import UserError, shorten
+from embedexp.files import write_atomically
 
 from .environment import environment, write_environment
 from .failure import FailureKind, failure_kind
-from .files import write_atomically
 from .job import Job, read_job, requested_at, scheduler_job, write_request
 from .log import recording
 from .metrics import Metrics

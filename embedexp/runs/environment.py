@@ -12,7 +12,8 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from .files import write_atomically
+from embedexp.files import write_atomically
+
 from .status import hostname, now
 
 PACKAGES = (

@@ -8,7 +8,8 @@ import os
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Literal, cast
 
-from .files import write_atomically
+from embedexp.files import write_atomically
+
 from .status import hostname, now
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from .files import write_atomically
+from embedexp.files import write_atomically
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING
 
+from embedexp.files import write_atomically
+
 from .failure import FailureKind
-from .files import write_atomically
 from .status import now
 
 if TYPE_CHECKING:

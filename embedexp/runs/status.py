@@ -10,8 +10,9 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
+from embedexp.files import write_atomically
+
 from .failure import FailureKind, failure_kind
-from .files import write_atomically
 
 if TYPE_CHECKING:
     from pathlib import Path

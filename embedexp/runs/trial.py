@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from embedexp.config.errors import UserError
-
-from .files import write_atomically
+from embedexp.files import write_atomically
 
 if TYPE_CHECKING:
     from optuna.pruners import BasePruner

@@ -14,9 +14,9 @@ from embedexp.embedding import build_embedder, files
 from embedexp.embedding.loading import read_config
 from embedexp.evaluation import ScoreFile
 from embedexp.evaluation.table import METRICS
+from embedexp.files import write_atomically
 from embedexp.routing import parameter_counts
 from embedexp.runs import RunDirectory
-from embedexp.runs.files import write_atomically
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -6,8 +6,8 @@ import json
 from typing import TYPE_CHECKING
 
 from embedexp.config.errors import UserError
+from embedexp.files import write_atomically
 from embedexp.generation import from_nothing
-from embedexp.runs.files import write_atomically
 
 from .generating import FOLDER, LANGUAGE, finish, work
 

@@ -15,7 +15,7 @@ from embedexp.backbone import heads
 from embedexp.batching.blocks import Blocks
 from embedexp.batching.plan import Rows, Source
 from embedexp.embedding import build_embedder, load, saving
-from embedexp.runs.files import write_atomically
+from embedexp.files import write_atomically
 from embedexp.training import strategy, tracking
 from embedexp.training.fit import train
 from embedexp.training.language_batches import Steps, block_batch

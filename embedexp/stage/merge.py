@@ -11,7 +11,7 @@ from embedexp import evaluation, merge
 from embedexp.config.errors import UserError
 from embedexp.config.sign import model_hash
 from embedexp.embedding import load
-from embedexp.runs.files import write_atomically
+from embedexp.files import write_atomically
 
 from .contrastive import device
 from .evaluate import measure

@@ -10,7 +10,7 @@ from embedexp import data
 from embedexp.config.errors import UserError
 from embedexp.data import vocabulary
 from embedexp.data.texts import texts_of
-from embedexp.runs.files import write_atomically
+from embedexp.files import write_atomically
 
 if TYPE_CHECKING:
     from embedexp.config import Config

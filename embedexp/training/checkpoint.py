@@ -9,7 +9,7 @@ import shutil
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from embedexp.data.cache import to_disk
+from embedexp.files import to_disk
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

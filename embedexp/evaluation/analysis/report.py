@@ -7,6 +7,8 @@ import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from embedexp.files import write_atomically
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
@@ -38,10 +40,8 @@ class Report:
         """Write NAME.json into a folder; a reader sees the old file or the new one, whole."""
         folder.mkdir(parents=True, exist_ok=True)
         path = folder / f"{self.name}.json"
-        temporary = path.with_name(f".{path.name}")
         content = json.dumps(_plain(vars(self)), indent=2, ensure_ascii=False, allow_nan=False)
-        temporary.write_text(content + "\n", "utf-8")
-        temporary.replace(path)
+        write_atomically(path, content + "\n")
         return path
 
 

@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from embedexp.config.errors import UserError
+from embedexp.files import replacing
 
 from . import fit
 from .examples import load
@@ -190,9 +191,8 @@ class Grid:
         path = self._model(cell)
         path.parent.mkdir(parents=True, exist_ok=True)
         kept = {name: weight.contiguous().cpu() for name, weight in state.items()}
-        temporary = path.with_name(f".{path.name}.{os.getpid()}")
-        save_file(kept, temporary)
-        temporary.replace(path)
+        with replacing(path) as temporary:
+            save_file(kept, temporary)
 
     def _forget(self, task: str, results: Mapping[Cell, Result]) -> None:
         """Delete the models of a task that are not the best: none starts from them."""

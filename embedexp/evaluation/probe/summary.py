@@ -7,6 +7,8 @@ from dataclasses import asdict, dataclass
 from statistics import mean, stdev
 from typing import TYPE_CHECKING, Any
 
+from embedexp.files import write_atomically
+
 from .grid import score_of
 
 if TYPE_CHECKING:
@@ -102,8 +104,9 @@ def write(summaries: Sequence[Summary], stage: ProbeStage, folder: Path) -> None
             {**asdict(each), "mean": each.mean, "deviation": each.deviation} for each in summaries
         ],
     }
-    _replace(folder / "results.json", json.dumps(content, indent=2) + "\n")
-    _replace(folder / "table.md", markdown(summaries, stage))
+    folder.mkdir(parents=True, exist_ok=True)
+    write_atomically(folder / "results.json", json.dumps(content, indent=2) + "\n")
+    write_atomically(folder / "table.md", markdown(summaries, stage))
 
 
 def average(summaries: Sequence[Summary]) -> float | None:
@@ -167,10 +170,3 @@ def details(summary: Summary) -> str:
         for part, metrics in summary.measures.items()
         for metric, value in metrics.items()
     )
-
-
-def _replace(path: Path, text: str) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}")
-    temporary.write_text(text, encoding="utf-8")
-    temporary.replace(path)

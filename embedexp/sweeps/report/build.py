@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from embedexp.config.errors import UserError
+from embedexp.files import write_atomically
 from embedexp.runs import State
-from embedexp.runs.files import write_atomically
 from embedexp.runs.text import duration
 
 from ..formats import NONE

@@ -19,6 +19,7 @@ from embedexp.config import compose
 from embedexp.config.memory import estimate, gib, longest_share
 from embedexp.config.show import show
 from embedexp.loss.language import IGNORED
+from embedexp.training import averaging
 from embedexp.training.contrastive import ContrastiveObjective
 from embedexp.training.language_batches import LanguageBatch
 from embedexp.training.language_model import LanguageObjective
@@ -123,6 +124,22 @@ def test_every_rank_has_a_share_of_the_tokens_and_ddp_the_whole_model():
         update={"compute": sharded.compute.model_copy(update={"sharding": "hybrid"})}
     )
     assert estimate(hybrid).weights == estimate(alone).weights / 4
+
+
+@pytest.mark.parametrize(
+    "overrides", [[], ["backbone.lora={rank: 8, alpha: 16, dropout: 0.0, targets: [all]}"]]
+)
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_an_average_of_the_weights_is_counted(overrides, dtype):
+    config = compose([*SIZES, *STEP, *overrides, "merge=ema", f"backbone.dtype={dtype}"])
+    objective = ContrastiveObjective(
+        build_embedder(config), loss.build(config.loss), config.routing, None
+    )
+    kept = averaging.WeightAverage(config.merge, total=1)
+    kept.begin(averaging.weights_of(objective))
+    held = sum(value.nbytes for value in kept.tensors.values())
+    assert estimate(config).average == pytest.approx(held, rel=0.01)
+    assert estimate(compose([*SIZES, *STEP, *overrides])).average == 0
 
 
 def test_show_says_what_a_step_takes():

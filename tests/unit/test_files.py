@@ -3,7 +3,7 @@ from __future__ import annotations
 import os
 import threading
 
-from embedexp.runs.files import write_atomically
+from embedexp.files import write_atomically
 
 
 def test_a_file_is_replaced_whole(tmp_path):
