@@ -27,6 +27,8 @@ from typing import Any
 from timing import Row, add_json, step_ends, write
 
 SIDES = ("bare Lightning", "cold", "warm")
+IMPORTS = ("wandb", "wandb.sdk.launch", "lightning", "sentence_transformers", "transformers")
+"""In the order of a run (`tracking.import_early`)."""
 BATCH = 64
 LENGTHS = (64, 128)
 
@@ -112,7 +114,7 @@ def bare(folder: Path, model: Path, *, tiny: bool) -> float:
 
 def one(side: str, folder: Path, cache: Path, model: Path, *, tiny: bool) -> None:
     """Measure one side in this process and print the seconds."""
-    for name in ("lightning", "sentence_transformers", "transformers"):
+    for name in IMPORTS:
         import_module(name)
     begin = time.process_time()
     end = bare(folder, model, tiny=tiny) if side == SIDES[0] else ours(folder, cache, tiny=tiny)

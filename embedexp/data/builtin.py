@@ -15,7 +15,7 @@ from .hashing import shuffled
 from .vendored import manifest, read_json
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
     from embedexp.config.schema.data import Builtin
@@ -130,21 +130,21 @@ def _in_use(option: Builtin) -> dict[str, float]:
     return used
 
 
-def _definitions(members: list[wordnet.Synset]) -> Dataset:
+def _definitions(members: Sequence[wordnet.Synset]) -> Dataset:
     order = shuffled(members, "definitions", lambda s: s.id)
     return Dataset(
         "wordnet_definitions", "retrieval", [s.query for s in order], [s.gloss for s in order]
     )
 
 
-def _classes(members: list[wordnet.Synset]) -> Dataset:
+def _classes(members: Sequence[wordnet.Synset]) -> Dataset:
     order = shuffled(members, "classes", lambda s: s.id)
     return Dataset(
         "wordnet_classes", "classification", [s.gloss for s in order], [s.label for s in order]
     )
 
 
-def _siblings(members: list[wordnet.Synset]) -> Dataset:
+def _siblings(members: Sequence[wordnet.Synset]) -> Dataset:
     pairs = wordnet.siblings(members)
     return Dataset(
         "wordnet_siblings",
@@ -155,7 +155,7 @@ def _siblings(members: list[wordnet.Synset]) -> Dataset:
     )
 
 
-def _similarity(members: list[wordnet.Synset]) -> Dataset:
+def _similarity(members: Sequence[wordnet.Synset]) -> Dataset:
     pairs = wordnet.scored_pairs(members, wordnet.TRAINING_PAIRS)
     return Dataset(
         "wordnet_similarity",
@@ -166,7 +166,7 @@ def _similarity(members: list[wordnet.Synset]) -> Dataset:
     )
 
 
-_BUILDERS: dict[str, Callable[[list[wordnet.Synset]], Dataset]] = {
+_BUILDERS: dict[str, Callable[[Sequence[wordnet.Synset]], Dataset]] = {
     "wordnet_definitions": _definitions,
     "wordnet_classes": _classes,
     "wordnet_siblings": _siblings,

@@ -103,9 +103,10 @@ def taxonomy() -> Taxonomy:
     return Taxonomy(above | {s.id: s.parent for s in synsets() if s.parent})
 
 
-def split(*, held_out: bool) -> list[Synset]:
+@cache
+def split(*, held_out: bool) -> tuple[Synset, ...]:
     """The synsets of one split, by id."""
-    return [synset for synset in synsets() if synset.held_out is held_out]
+    return tuple(synset for synset in synsets() if synset.held_out is held_out)
 
 
 def siblings(members: Iterable[Synset]) -> list[tuple[Synset, Synset]]:

@@ -9,6 +9,7 @@ from embedexp.config.options import implementation
 from embedexp.config.resources import resources
 from embedexp.runs import Run, RunDirectory, State
 from embedexp.runs.log import recording
+from embedexp.training import tracking
 from embedexp.training.interrupt import InterruptedRunError, StopRequest
 from embedexp.training.world import World
 
@@ -53,8 +54,6 @@ def run(config: Config, *, quiet: bool = False) -> Run:
 
 def _tell_sweep(config: Config, directory: RunDirectory) -> None:
     """Tell a W&B sweep whose agent has asked for a finished run what it had come to."""
-    from embedexp.training import tracking
-
     if config.tracking.name == "none" or not tracking.of_sweep():
         return
     from embedexp.evaluation import ScoreFile
@@ -87,6 +86,8 @@ def _execute(config: Config, directory: RunDirectory, screen: Screen) -> None:
             telling(screen),
             ranks.together(config, directory) as (world, listening),
         ):
+            if "training" in config.stage.uses:
+                tracking.import_early(config)
             # Imported first: devices and thread counts are known once torch is loaded.
             stage = implementation("stage", config.stage.name)
             stop.check()

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import logging
 import os
+from contextlib import suppress
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -52,6 +54,17 @@ class Tracker:
         except Exception as error:
             log.warning("W&B failed and is off for the rest of this run: %s", error)
             self._logger = None
+
+
+def import_early(config: Config) -> None:
+    """Import what W&B imports whenever a run of it starts.
+
+    It builds classes that look up their own sources among all modules: beside the thousands of
+    torch and transformers that takes seconds, before them a part of one.
+    """
+    if config.tracking.name == "wandb":
+        with suppress(Exception):  # `start` will meet it again, and say it
+            import_module("wandb.sdk.launch.inputs.internal")
 
 
 def start(config: Config, folder: Path) -> Tracker:

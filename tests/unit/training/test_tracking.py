@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import logging
 import os
+import subprocess
 import sys
+import time
 from types import SimpleNamespace
 
 import pytest
@@ -91,6 +93,7 @@ def test_a_resumed_run_goes_on_under_one_id_offline(tmp_path, monkeypatch):
         if 6 in steps:
             tracker.summary({"scores/WordNetSimilarity": 0.5})
         tracker.close()
+        time.sleep(1)  # W&B names its folders by the second
     segments = sorted((tmp_path / "wandb").glob("offline-run-*"))
     assert len(segments) == 2
     logged = [line for folder in segments for line in history(folder)]
@@ -116,3 +119,20 @@ def test_tags_are_the_options_that_the_stage_uses():
     assert "loss=cosent" in trained
     assert "backbone=tiny" in trained
     assert not any(tag.startswith("loss") for tag in tags(compose(["stage=mine"])))
+
+
+IMPORTS = """
+import sys
+from embedexp.config import compose
+from embedexp.training import tracking
+tracking.import_early(compose(["tracking=none"]))
+print("wandb" in sys.modules)
+tracking.import_early(compose(["tracking=wandb"]))
+print("wandb.sdk.launch" in sys.modules, "torch" in sys.modules)
+"""
+
+
+def test_what_a_run_of_wandb_imports_is_imported_before_torch():
+    words = [sys.executable, "-c", IMPORTS]
+    done = subprocess.run(words, capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["False", "True", "False"]
