@@ -1,10 +1,13 @@
 """All comparisons on this machine's CPU, one after the other, and their table.
 
-    python benchmarks [--only NAME ...] [--threads 1] [--to runs/benchmarks] [--into FILE] [--tiny]
+    python benchmarks [--only NAME ...] [--threads 1] [--to FOLDER] [--into FILE ...] [--tiny]
 
 About an hour on two quiet cores. Every benchmark is a process of its own with its threads pinned,
 and can be run alone with other sizes. `table.md`, `results.json` and a log of each are written into
-the folder `--to` as they come; `--into` puts the table between the two marks of a Markdown file.
+the folder `--to` as they come; `--only` replaces the lines of some and keeps those of the others
+that were measured on the same machine. `--into` puts the table between the marks of Markdown files:
+the whole one after `<!-- benchmarks: begin -->`, only comparisons with a peer that have a target
+after `<!-- benchmarks with targets: begin -->`.
 Ratios are medians over turns within a run, with the lowest and the highest. A benchmark that gives
 no figures is named at the end, and the exit code is then 1; a missed target is a line of the table.
 """
@@ -24,6 +27,7 @@ from typing import Any, NamedTuple
 
 HERE = Path(__file__).resolve().parent
 BEGIN, END = "<!-- benchmarks: begin -->", "<!-- benchmarks: end -->"
+BEGIN_SHORT = "<!-- benchmarks with targets: begin -->"
 PACKAGES = ("torch", "transformers", "sentence-transformers")
 
 
@@ -84,32 +88,46 @@ def main() -> int:
     parser.add_argument("--only", nargs="+", choices=list(BENCHMARKS), default=list(BENCHMARKS))
     parser.add_argument("--threads", type=int, default=1, help="of each process")
     parser.add_argument("--to", type=Path, default=Path("runs/benchmarks"), help="a folder")
-    parser.add_argument("--into", type=Path, help="a Markdown file with the two marks")
+    parser.add_argument("--into", nargs="+", type=Path, default=[], help="files with the marks")
     parser.add_argument("--tiny", action="store_true", help="check that all run: no real figures")
     given = parser.parse_args()
-    if given.into is not None:
-        marked(given.into)
+    for file in given.into:
+        marked(file)
     given.to.mkdir(parents=True, exist_ok=True)
-    about, results, failed = machine(given.threads), {}, []
+    about = machine(given.threads)
+    results = earlier(given.to, about, tiny=given.tiny)
+    failed: list[str] = []
     print(about, flush=True)
     names = [name for name in BENCHMARKS if name in given.only]
     for number, name in enumerate(names, 1):
-        begin = time.perf_counter()
+        begin, load = time.perf_counter(), os.getloadavg()[0]
         print(f"\n[{number}/{len(names)}] {name}", flush=True)
         rows = run(name, given.threads, given.to, tiny=given.tiny)
         print(f"    {time.perf_counter() - begin:.0f} s on the clock", flush=True)
+        results.pop(name, None)
         if rows is None:
             failed.append(name)
         else:
-            results[name] = rows
-        written = table(results, failed, about, tiny=given.tiny)
-        (given.to / "table.md").write_text(written, encoding="utf-8")
+            results[name] = {"load": load, "date": time.strftime("%Y-%m-%d"), "rows": rows}
         facts = {"machine": about, "tiny": given.tiny, "failed": failed, "results": results}
         (given.to / "results.json").write_text(json.dumps(facts, indent=1), encoding="utf-8")
+        written = table(results, failed, about, tiny=given.tiny)
+        (given.to / "table.md").write_text(written, encoding="utf-8")
     print(f"\n{written}\n{given.to / 'table.md'}")
-    if given.into is not None:
-        put(written, given.into)
+    for file in given.into:
+        short = marked(file)[1] == BEGIN_SHORT
+        put(table(results, failed, about, tiny=given.tiny, short=short), file)
     return int(bool(failed))
+
+
+def earlier(folder: Path, about: str, *, tiny: bool) -> dict[str, Any]:
+    """Results in a folder that are of this machine, with these versions and sizes."""
+    try:
+        facts = json.loads((folder / "results.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    same = facts.get("machine") == about and facts.get("tiny") == tiny
+    return dict(facts["results"]) if same else {}
 
 
 def run(name: str, threads: int, folder: Path, *, tiny: bool) -> list[dict[str, Any]] | None:
@@ -151,32 +169,45 @@ def machine(threads: int) -> str:
     processor = models[0] if models else platform.processor() or platform.machine()
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     parts = [f"{processor}, {cores} cores, {threads} thread(s) a process"]
-    parts.append(f"load {os.getloadavg()[0]:.1f} at the start")
     parts.append(f"Python {platform.python_version()}")
     parts += [f"{name} {version(name)}" for name in PACKAGES]
-    return ", ".join([*parts, time.strftime("%Y-%m-%d")])
+    return ", ".join(parts)
 
 
 def table(
-    results: dict[str, list[dict[str, Any]]], failed: list[str], about: str, *, tiny: bool
+    results: dict[str, Any], failed: list[str], about: str, *, tiny: bool, short: bool = False
 ) -> str:
-    """Markdown: a line for each comparison, where it was measured, and what failed."""
+    """Markdown: a line for each comparison, where and when it was measured, and what failed.
+
+    If it is to be `short`, only comparisons with a peer that have a target.
+    """
     lines = ["| benchmark | peer | median | lowest to highest | target | |"]
     lines.append("|---|---|---|---|---|---|")
-    for name, rows in results.items():
-        for row in rows:
+    for name in filter(results.__contains__, BENCHMARKS):
+        for row in results[name]["rows"]:
+            if short and not (row["peer"] and target(row)):
+                continue
             cells = [f"{name}: {row['name']}", row["peer"] or "-", figure(row, "median")]
             several = len(row["values"]) > 1
             cells.append(f"{row['low']:.3g} to {row['high']:.3g}" if several else "once")
             cells.append(target(row) or "-")
             cells.append({True: "met", False: "**missed**", None: ""}[row["met"]])
             lines.append("| " + " | ".join(cells) + " |")
-    lines += ["", f"Measured on {about}."]
+    lines += ["", f"Measured on {about}{moments(results)}."]
     if tiny:
         lines.append("A trial at tiny sizes: these figures say nothing.")
     if failed:
         lines.append(f"Without figures, since they failed: {', '.join(failed)}.")
     return "\n".join(lines) + "\n"
+
+
+def moments(results: dict[str, Any]) -> str:
+    """The load of the machine when benchmarks began, and the days."""
+    if not results:
+        return ""
+    loads = sorted(each["load"] for each in results.values())
+    days = sorted({each["date"] for each in results.values()})
+    return f", load {loads[0]:.1f} to {loads[-1]:.1f} before each, {' and '.join(days)}"
 
 
 def figure(row: dict[str, Any], key: str) -> str:
@@ -191,24 +222,25 @@ def target(row: dict[str, Any]) -> str:
     return ", ".join(sign + figure(row, key) for sign, key in limits if row[key] is not None)
 
 
-def marked(path: Path) -> tuple[str, str]:
-    """What stands before and after the place of the table.
+def marked(path: Path) -> tuple[str, str, str]:
+    """What stands before the place of the table, its first mark, and what stands after it.
 
     Raises:
         SystemExit: the file has no such place.
     """
     text = path.read_text(encoding="utf-8") if path.is_file() else ""
-    before, begin, rest = text.partition(BEGIN)
-    _, end, after = rest.partition(END)
-    if not begin or not end:
-        raise SystemExit(f"{path} has no lines {BEGIN} and {END}, between which the table goes")
-    return before, after
+    for mark in (BEGIN, BEGIN_SHORT):
+        before, begin, rest = text.partition(mark)
+        _, end, after = rest.partition(END)
+        if begin and end:
+            return before, mark, after
+    raise SystemExit(f"{path} has no lines {BEGIN} and {END}, between which the table goes")
 
 
 def put(text: str, path: Path) -> None:
     """The table into its place."""
-    before, after = marked(path)
-    path.write_text(f"{before}{BEGIN}\n\n{text}\n{END}{after}", encoding="utf-8")
+    before, mark, after = marked(path)
+    path.write_text(f"{before}{mark}\n\n{text}\n{END}{after}", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pydantic import BaseModel, ValidationError
 
-from embedexp.config.errors import UserError, closest, nearest, shorten
+from embedexp.config.errors import UserError, nearest
 from embedexp.config.locations import PACKAGE, short
-from embedexp.config.sources import line_of
 
+from .reading import content_of, invalid, place
 from .schema import Comparison, Entry, Figure, Measure, Paper, Published, Selection, Stage, Sweep
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Collection, Iterator, Sequence
 
 _PARTS: tuple[type[BaseModel], ...] = (
     Sweep,
@@ -65,14 +65,7 @@ def read(path: Path) -> Sweep:
     Raises:
         UserError: it can't be read, or says something that can't be meant.
     """
-    import yaml
-
-    try:
-        content: Any = yaml.load(path.read_text(encoding="utf-8"), Loader=loader())
-    except (OSError, UnicodeDecodeError) as error:
-        raise UserError(f"{short(path)} can't be read: {error}") from None
-    except yaml.YAMLError as error:
-        raise UserError(f"{short(path)} is no valid YAML", hint=str(error)) from None
+    content = content_of(path)
     if not isinstance(content, dict):
         raise UserError(f"{short(path)} holds no sweep", hint="it needs title, question and rows")
     if content.get("mode") == "search":
@@ -83,62 +76,10 @@ def read(path: Path) -> Sweep:
     try:
         sweep = Sweep.model_validate(content)
     except ValidationError as error:
-        raise _invalid(error, path) from None
+        raise invalid(error, path, "sweep", _siblings) from None
     for keys, message, hint in _contradictions(sweep):
-        raise UserError(message, where=_place(path, keys), hint=hint)
+        raise UserError(message, where=place(path, keys), hint=hint)
     return sweep
-
-
-def loader() -> Any:
-    """YAML's safe loader, which refuses a label that is there twice instead of dropping one."""
-    import yaml
-
-    class Loader(yaml.SafeLoader):
-        pass
-
-    def mapping(loader: yaml.SafeLoader, node: yaml.MappingNode) -> dict[Any, Any]:
-        seen: set[str] = set()
-        for key, _ in node.value:
-            if key.value in seen and key.tag != "tag:yaml.org,2002:merge":
-                line = key.start_mark.line + 1
-                raise yaml.YAMLError(f"{key.value!r} is there twice, again on line {line}")
-            seen.add(key.value)
-        loader.flatten_mapping(node)
-        return loader.construct_mapping(node, deep=True)
-
-    Loader.add_constructor(yaml.resolver.BaseResolver.DEFAULT_MAPPING_TAG, mapping)
-    return Loader
-
-
-def _place(path: Path, keys: Sequence[str]) -> str:
-    for end in range(len(keys), 0, -1):
-        line = line_of(path, keys[:end])
-        if line is not None:
-            return f"in {short(path)}:{line}"
-    return f"in {short(path)}"
-
-
-def _invalid(error: ValidationError, path: Path) -> UserError:
-    first = error.errors(include_url=False)[0]
-    keys = [str(part) for part in first["loc"] if part != "[key]"]
-    dotted, where = ".".join(keys), _place(path, keys)
-    if first["type"] == "extra_forbidden":
-        near = closest(keys[-1], _siblings(keys))
-        hint = f"did you mean {' or '.join(near)}?" if near else "take it out"
-        return UserError(f"a sweep has no key {shorten(dotted, 60)}", where=where, hint=hint)
-    if first["type"] == "missing":
-        return UserError(f"{dotted} is missing", where=where, hint="give it a value")
-    given = first["input"]
-    if first["type"] == "literal_error":
-        words = first["ctx"]["expected"].replace("'", "").replace(" or ", ", ").split(", ")
-        words += ["search"] if dotted == "mode" else []  # of another kind of file, with a space
-        near = closest(str(given), words)
-        listed = f"one of {', '.join(words)}"
-        hint = f"did you mean {' or '.join(near)}? {listed}" if near else listed
-        what = f"{shorten(given, 60)} is no {keys[-1]}"
-        return UserError(what, where=where, hint=hint)
-    way = "quote labels and numbers in overrides" if isinstance(given, bool | float) else None
-    return UserError(f"{dotted}: {first['msg']}, not {shorten(given, 60)}", where=where, hint=way)
 
 
 def _siblings(keys: Sequence[str]) -> list[str]:
@@ -179,7 +120,7 @@ def _contradictions(sweep: Sweep) -> Iterator[tuple[list[str], str, str]]:
                     yield [*axis.split("."), label], *_unknown("stage", stage, sweep.stages)
 
 
-def _unknown(kind: str, name: str, known: Any) -> tuple[str, str]:
+def _unknown(kind: str, name: str, known: Collection[str]) -> tuple[str, str]:
     best = nearest(name, known)
     way = f"did you mean {best}?" if best else f"there are: {', '.join(known) or 'none'}"
     return f"there is no {kind} {name!r}", way

@@ -6,11 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from embedexp.config.errors import UserError, closest, shorten
-from embedexp.config.locations import conf_dir, short
-from embedexp.config.sources import line_of
+from embedexp.config.errors import UserError, shorten
+from embedexp.config.locations import conf_dir
 
-from ..file import loader
+from ..reading import content_of, invalid, place
 from .settings import SearchSettings, settings_of
 from .space import Choice, Parameter, Space, When, conditions, number, ordered, text_of
 
@@ -56,11 +55,9 @@ class SearchFile(BaseModel):
 
 def is_search(path: Path) -> bool:
     """Whether the sweep file at `path` is a search; false too where it can't be read."""
-    import yaml
-
     try:
-        content = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError):
+        content = content_of(path)
+    except UserError:
         return False
     return isinstance(content, dict) and content.get("mode") == "search"
 
@@ -71,23 +68,16 @@ def read(path: Path) -> tuple[SearchFile, Space]:
     Raises:
         UserError: the file says something that can't be meant; the message names the line.
     """
-    import yaml
-
+    content = content_of(path)
     try:
-        content: Any = yaml.load(path.read_text(encoding="utf-8"), Loader=loader())
         file = SearchFile.model_validate(content)
-    except (OSError, UnicodeDecodeError) as error:
-        raise UserError(f"{short(path)} can't be read: {error}") from None
-    except yaml.YAMLError as error:
-        raise UserError(f"{short(path)} is no valid YAML", hint=str(error)) from None
     except ValidationError as error:
-        raise _invalid(error, path, [], SearchFile) from None
+        raise invalid(error, path, "search", lambda _: _fields(SearchFile)) from None
     parameters = [_parameter(key, value, path) for key, value in file.space.items()]
     try:
         return file, ordered(parameters)
     except UserError as error:
-        where = f"in {short(path)}:{line_of(path, ['space'])}"
-        raise UserError(error.what, where=where, hint=error.hint) from None
+        raise UserError(error.what, where=place(path, ["space"]), hint=error.hint) from None
 
 
 def settings_in(file: SearchFile, typed: Sequence[str]) -> SearchSettings:
@@ -116,18 +106,18 @@ def settings_in(file: SearchFile, typed: Sequence[str]) -> SearchSettings:
 
 def _parameter(key: str, value: Any, path: Path) -> Parameter:
     content = {"choice": value} if isinstance(value, list) else value
-    place = ["space", key]
+    below = ["space", key]
     if not isinstance(content, dict):
         raise UserError(
             f"{key}: {shorten(content, 40)} is no space",
-            where=f"in {short(path)}:{line_of(path, place)}",
+            where=place(path, below),
             hint="[VALUE, VALUE], or {low: LOW, high: HIGH}; fixed values go to base",
         )
     form: type[Chosen | Interval] = Chosen if "choice" in content else Interval
     try:
         found = form.model_validate(content)
     except ValidationError as error:
-        raise _invalid(error, path, place, form) from None
+        raise invalid(error, path, "search", lambda _: _fields(form), below) from None
     when: When = {} if found.when is None else conditions(found.when, f"space.{key}.when")
     if isinstance(found, Chosen):
         if isinstance(found.choice, dict):
@@ -146,25 +136,8 @@ def _parameter(key: str, value: Any, path: Path) -> Parameter:
             when=when,
         )
     except UserError as error:
-        where = f"in {short(path)}:{line_of(path, place)}"
-        raise UserError(error.what, where=where, hint=error.hint) from None
+        raise UserError(error.what, where=place(path, below), hint=error.hint) from None
 
 
-def _invalid(
-    error: ValidationError, path: Path, place: list[str], form: type[BaseModel]
-) -> UserError:
-    first = error.errors(include_url=False)[0]
-    keys = [*place, *(str(part) for part in first["loc"])]
-    known = next(
-        (keys[:end] for end in range(len(keys), 0, -1) if line_of(path, keys[:end]) is not None), []
-    )
-    where = f"in {short(path)}" + (f":{line_of(path, known)}" if known else "")
-    dotted = ".".join(keys)
-    if first["type"] == "missing":
-        return UserError(f"{dotted} is missing", where=where, hint="give it a value")
-    if first["type"] == "extra_forbidden":
-        fields = [field.alias or name for name, field in form.model_fields.items()]
-        near = closest(keys[-1], fields)
-        hint = f"did you mean {' or '.join(near)}?" if near else f"known are: {', '.join(fields)}"
-        return UserError(f"a search has no key {dotted}", where=where, hint=hint)
-    return UserError(f"{dotted}: {first['msg']}, not {shorten(first['input'], 60)}", where=where)
+def _fields(form: type[BaseModel]) -> list[str]:
+    return [field.alias or name for name, field in form.model_fields.items()]

@@ -38,10 +38,17 @@ def test_no_script_is_forgotten(every):
 
 def test_the_table_shows_spread_target_and_what_was_missed_or_failed(every):
     rows = [row(), row(values=[30.0], unit="MiB", peer="", most=None, met=None, median=30.0)]
-    lines = every.table({"cached": rows}, ["mining"], "a machine", tiny=False).splitlines()
-    assert lines[2] == "| cached: a step | theirs | 1.2x | 1 to 1.4 | ≤ 1.15x | **missed** |"
-    assert lines[3] == "| cached: a step | - | 30 MiB | once | - |  |"
-    assert lines[-2:] == ["Measured on a machine.", "Without figures, since they failed: mining."]
+    results = {"cosent": {"load": 0.25, "date": "2026-11-30", "rows": rows}}
+    lines = every.table(results, ["mining"], "a machine", tiny=False).splitlines()
+    assert lines[2] == "| cosent: a step | theirs | 1.2x | 1 to 1.4 | ≤ 1.15x | **missed** |"
+    assert lines[3] == "| cosent: a step | - | 30 MiB | once | - |  |"
+    assert lines[-2:] == [
+        "Measured on a machine, load 0.2 to 0.2 before each, 2026-11-30.",
+        "Without figures, since they failed: mining.",
+    ]
+    short = every.table(results, [], "a machine", tiny=False, short=True).splitlines()
+    assert short[2] == lines[2]
+    assert short[3] == ""
 
 
 def test_a_target_is_met_by_the_median(script):
@@ -71,10 +78,12 @@ def test_one_that_fails_is_named_and_the_others_go_on(every, tmp_path, monkeypat
     own = {"bad": every.Benchmark("bad.py"), "good": every.Benchmark("good.py", (), True)}
     monkeypatch.setattr(every, "BENCHMARKS", own)
     monkeypatch.setattr(every, "HERE", tmp_path)
-    page = tmp_path / "page.md"
+    page, start = tmp_path / "page.md", tmp_path / "start.md"
     page.write_text(f"before\n{every.BEGIN}\nold\n{every.END}\nafter\n")
+    start.write_text(f"{every.BEGIN_SHORT}\n{every.END}\n")
     to = tmp_path / "results"
-    monkeypatch.setattr(sys, "argv", ["benchmarks", "--to", str(to), "--into", str(page)])
+    words = ["benchmarks", "--to", str(to), "--into", str(page), str(start)]
+    monkeypatch.setattr(sys, "argv", words)
     assert every.main() == 1
     assert "no such thing" in capsys.readouterr().out
     assert json.loads((to / "results.json").read_text())["failed"] == ["bad"]
@@ -83,6 +92,11 @@ def test_one_that_fails_is_named_and_the_others_go_on(every, tmp_path, monkeypat
     assert text.endswith(f"{every.END}\nafter\n")
     assert "| good: a step |" in text
     assert "old" not in text
+    assert "| good: a step |" in start.read_text()
+    # What was measured before stays when only one is measured again.
+    monkeypatch.setattr(sys, "argv", [*words, "--only", "bad"])
+    assert every.main() == 1
+    assert "| good: a step |" in page.read_text()
 
 
 def test_a_page_without_a_place_for_the_table_is_refused_before_anything_runs(
