@@ -8,7 +8,7 @@ import pytest
 
 from embedexp.negatives import filter_report, mining_report
 from embedexp.negatives.filtered import dropped_path
-from embedexp.negatives.writing import FACTS, write_atomically
+from embedexp.negatives.writing import FACTS, write_parquet
 
 NAMES = ["plain", "cost_$x_$y", r"a$\frac$b", "<img src=x>&"]
 
@@ -42,7 +42,7 @@ def test_dropped_pairs_are_shown_from_the_whole_file(tmp_path):
     facts = {"dataset": "some"}
     schema = schema.with_metadata({FACTS: json.dumps(facts).encode()})
     for to in (path, dropped_path(path)):
-        write_atomically(to, schema, iter([batch.replace_schema_metadata(schema.metadata)]))
+        write_parquet(to, schema, iter([batch.replace_schema_metadata(schema.metadata)]))
     (found,) = filter_report.collect([path])
     places = np.array([row["rank"] for row in found.dropped.examples])
     assert len(places) == filter_report.SHOWN
