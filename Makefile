@@ -18,7 +18,7 @@ check: $(VENV)/.test ## style and types
 	$(PY) -m ruff format --check .
 	$(PY) -m mypy
 
-bench: $(VENV)/.test ## comparisons with named peers, about an hour; QUICK=1 only tries them
+bench: $(VENV)/.test ## comparisons with named peers, about two hours; QUICK=1 only tries them
 	$(PY) benchmarks $(if $(QUICK),--tiny)
 
 $(VENV)/.demo: pyproject.toml constraints.txt | $(VENV)

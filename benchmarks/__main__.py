@@ -2,7 +2,7 @@
 
     python benchmarks [--only NAME ...] [--threads 1] [--to FOLDER] [--into FILE ...] [--tiny]
 
-About an hour on two quiet cores. Every benchmark is a process of its own with its threads pinned,
+About two hours on two quiet cores. Every benchmark is a process of its own with its threads pinned,
 and can be run alone with other sizes. `table.md`, `results.json` and a log of each are written into
 the folder `--to` as they come; `--only` replaces the lines of some and keeps those of the others
 that were measured on the same machine. `--into` puts the table between the marks of Markdown files:
@@ -39,7 +39,7 @@ class Benchmark(NamedTuple):
     threads: bool = False  # whether it takes --threads; all find them in the environment
 
 
-TRAINING = ("--steps", "3", "--repeats")
+TRAINING = ("--steps", "2", "--repeats")
 CACHED = ("--steps", "2", "--repeats", "2", "--cached")
 
 BENCHMARKS: dict[str, Benchmark] = {
@@ -77,7 +77,7 @@ BENCHMARKS: dict[str, Benchmark] = {
         True,
     ),
 }
-"""By name, quick ones first; sizes that fit into an hour, which a script's own may not."""
+"""By name, quick ones first; sizes that fit into two hours, which a script's own may not."""
 
 APART = ("gpu.py", "tokenising.py", "mined_negatives.py")
 """Not comparisons of time on a CPU: run by themselves."""
