@@ -57,7 +57,7 @@ BENCHMARKS: dict[str, Benchmark] = {
     "mining": Benchmark("mining.py"),
     "scaling": Benchmark("scaling.py", (), True),
     "infonce": Benchmark("infonce.py", ("--repeats", "2"), True),
-    "encode": Benchmark("encode.py", ("--texts", "3000", "--repeats", "3"), True),
+    "encode": Benchmark("encode.py", ("--texts", "1500", "--repeats", "3"), True),
     "training": Benchmark("training.py", (*TRAINING, "3", "--least", "1.7"), True),
     "training_no_dropout": Benchmark(
         "training.py", (*TRAINING, "2", "--dropout", "0", "--least", "1.5"), True
