@@ -4,8 +4,8 @@
 
 About two hours on two quiet cores. Every benchmark is a process of its own with its threads pinned,
 and can be run alone with other sizes. `table.md`, `results.json` and a log of each are written into
-the folder `--to` as they come; `--only` replaces the lines of some and keeps those of the others
-that were measured on the same machine. `--into` puts the table between the marks of Markdown files:
+the folder `--to` as they come; lines of others that were measured there before, on the same machine
+and with the same sizes, are kept. `--into` puts the table between the marks of Markdown files:
 the whole one after `<!-- benchmarks: begin -->`, only comparisons with a peer that have a target
 after `<!-- benchmarks with targets: begin -->`.
 Ratios are medians over turns within a run, with the lowest and the highest. A benchmark that gives
@@ -95,7 +95,8 @@ def main() -> int:
         marked(file)
     given.to.mkdir(parents=True, exist_ok=True)
     about = machine(given.threads)
-    results = earlier(given.to, about, tiny=given.tiny)
+    kept = earlier(given.to, about, tiny=given.tiny)
+    results = {name: each for name, each in kept.items() if same_sizes(name, each)}
     failed: list[str] = []
     print(about, flush=True)
     names = [name for name in BENCHMARKS if name in given.only]
@@ -108,7 +109,9 @@ def main() -> int:
         if rows is None:
             failed.append(name)
         else:
-            results[name] = {"load": load, "date": time.strftime("%Y-%m-%d"), "rows": rows}
+            sizes = list(BENCHMARKS[name].arguments)
+            day = time.strftime("%Y-%m-%d")
+            results[name] = {"load": load, "date": day, "sizes": sizes, "rows": rows}
         facts = {"machine": about, "tiny": given.tiny, "failed": failed, "results": results}
         (given.to / "results.json").write_text(json.dumps(facts, indent=1), encoding="utf-8")
         written = table(results, failed, about, tiny=given.tiny)
@@ -121,13 +124,18 @@ def main() -> int:
 
 
 def earlier(folder: Path, about: str, *, tiny: bool) -> dict[str, Any]:
-    """Results in a folder that are of this machine, with these versions and sizes."""
+    """Results in a folder that are of this machine and these versions of libraries."""
     try:
         facts = json.loads((folder / "results.json").read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return {}
     same = facts.get("machine") == about and facts.get("tiny") == tiny
     return dict(facts["results"]) if same else {}
+
+
+def same_sizes(name: str, result: dict[str, Any]) -> bool:
+    """Whether a result is of the benchmark as it is now."""
+    return name in BENCHMARKS and result.get("sizes") == list(BENCHMARKS[name].arguments)
 
 
 def run(name: str, threads: int, folder: Path, *, tiny: bool) -> list[dict[str, Any]] | None:

@@ -41,22 +41,15 @@ class Windows:
         self._strand, self._seed = strand, seed
         self._no_duplicates, self._bucketed = no_duplicates, bucketed
         self.together = batches_per_window(strand.size)
-        self._last: tuple[int, Block] | None = None
         self._told = False
 
     def __call__(self, turns: NDArray[np.int64]) -> Block:
         """Batches number `turns [t]`."""
         windows, places = np.divmod(turns, self.together)
-        found = [
-            (block.datasets[place], block.examples[place])
-            for block, place in zip(map(self._window, windows.tolist()), places, strict=True)
-        ]
-        return Block(*map(np.stack, zip(*found, strict=True)))
-
-    def _window(self, number: int) -> Block:
-        if self._last is None or self._last[0] != number:
-            self._last = (number, self._arranged(number))
-        return self._last[1]
+        numbers, rows = np.unique(windows, return_inverse=True)
+        blocks = [self._arranged(number) for number in numbers.tolist()]
+        datasets, examples = (np.stack(part) for part in zip(*blocks, strict=True))
+        return Block(datasets[rows, places], examples[rows, places])
 
     def _arranged(self, number: int) -> Block:
         block = self._strand(number * self.together + np.arange(self.together))

@@ -57,6 +57,19 @@ def test_steps_do_not_depend_on_what_was_asked_before(name):
 
 
 @pytest.mark.parametrize("name", plans())
+def test_batches_drawn_together_are_those_drawn_one_by_one(name, monkeypatch):
+    plan, steps = plans()[name], (0, 255, 256, 257, 1023, 4095, 4096, 4097, 100_000, 300, 1)
+    together = [flat(plan(step)) for step in steps]
+    monkeypatch.setattr("embedexp.batching.plan._TOGETHER", 1)
+    monkeypatch.setattr(
+        "embedexp.batching.interleaving.Interleaving.at",
+        lambda self, position: [int(part[0]) for part in self(np.array([position]))],
+    )
+    alone = plans()[name]
+    assert [flat(alone(step)) for step in steps] == together
+
+
+@pytest.mark.parametrize("name", plans())
 def test_every_batch_is_full_and_names_real_examples(name):
     plan = plans()[name]
     for step in range(100):

@@ -97,6 +97,9 @@ def test_one_that_fails_is_named_and_the_others_go_on(every, tmp_path, monkeypat
     monkeypatch.setattr(sys, "argv", [*words, "--only", "bad"])
     assert every.main() == 1
     assert "| good: a step |" in page.read_text()
+    monkeypatch.setitem(own, "good", every.Benchmark("good.py", ("--texts", "9")))
+    assert every.main() == 1
+    assert "| good: a step |" not in page.read_text()
 
 
 def test_a_page_without_a_place_for_the_table_is_refused_before_anything_runs(
