@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from hydra.core.override_parser.types import Override
     from omegaconf.errors import OmegaConfBaseException
+    from yaml import MarkedYAMLError
 
     from .lint import Situation
 
@@ -53,7 +54,7 @@ def present(
 
     situation = Situation(overrides, config_dirs)
     if isinstance(exc, yaml.MarkedYAMLError):
-        return _yaml(exc)
+        return invalid_yaml(exc)
     parsed: list[Override] = []
     for typed in overrides:
         override = _parse(typed)
@@ -179,7 +180,8 @@ def _missing(key: str, origin: Any, situation: Situation) -> UserError:
     )
 
 
-def _yaml(exc: Any) -> UserError:
+def invalid_yaml(exc: MarkedYAMLError) -> UserError:
+    """Where a file that was opened is no YAML, and why."""
     from .locations import short
 
     mark = exc.problem_mark or exc.context_mark

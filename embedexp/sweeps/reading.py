@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from embedexp.config.errors import UserError, closest, shorten
+from embedexp.config.explain import invalid_yaml
 from embedexp.config.locations import short
 from embedexp.config.sources import line_of
 
@@ -27,11 +28,15 @@ def content_of(path: Path) -> Any:
     import yaml
 
     try:
-        return yaml.load(path.read_text(encoding="utf-8"), Loader=_loader())
+        with path.open(encoding="utf-8") as file:
+            return yaml.load(file, Loader=_loader())
     except (OSError, UnicodeDecodeError) as error:
         raise UserError(f"{short(path)} can't be read: {error}") from None
-    except yaml.YAMLError as error:
-        raise UserError(f"{short(path)} is no valid YAML", hint=str(error)) from None
+    except yaml.MarkedYAMLError as error:
+        raise invalid_yaml(error) from None
+    except yaml.YAMLError as error:  # a character that no YAML may have
+        reason = str(error).partition("\n")[0]
+        raise UserError(f"{short(path)} is no valid YAML: {reason}", hint="mend the file") from None
 
 
 def _loader() -> Any:
@@ -45,8 +50,8 @@ def _loader() -> Any:
         seen: set[str] = set()
         for key, _ in node.value:
             if key.value in seen and key.tag != "tag:yaml.org,2002:merge":
-                line = key.start_mark.line + 1
-                raise yaml.YAMLError(f"{key.value!r} is there twice, again on line {line}")
+                problem = f"{key.value!r} is there twice"
+                raise yaml.MarkedYAMLError(problem=problem, problem_mark=key.start_mark)
             seen.add(key.value)
         loader.flatten_mapping(node)
         return loader.construct_mapping(node, deep=True)
@@ -76,7 +81,9 @@ def invalid(
     `kind` is what the file holds, `siblings` gives the names that could stand in the place of a
     key, and `below` is where in the file what was validated stands.
     """
-    first = error.errors(include_url=False)[0]
+    # A key that is missing may be there under a wrong name.
+    errors = error.errors(include_url=False)
+    first = next((one for one in errors if one["type"] == "extra_forbidden"), errors[0])
     keys = [*below, *(str(part) for part in first["loc"] if part != "[key]")]
     dotted, where = ".".join(keys), place(path, keys)
     if first["type"] == "extra_forbidden":

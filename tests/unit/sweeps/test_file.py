@@ -42,8 +42,10 @@ def test_list_of_overrides_is_short_for_an_entry(tmp_path: Path) -> None:
         (GOOD + "colums: {}\n", ["no key colums", ":6", "did you mean columns?"]),
         (GOOD + "measures:\n  m: {metrc: x}\n", ["measures.m.metrc", ":7", "did you mean metric?"]),
         ("title: T\nrows: {a: []}\n", ["question is missing"]),
+        ("title: T\nqestion: Q\nrows: {a: []}\n", ["no key qestion", ":2", "mean question?"]),
+        ("title: a\x07\n", ["no valid YAML"]),
         (GOOD + "mode: gird\n", ["gird is no mode", ":6", "did you mean grid?", "search"]),
-        (GOOD + "  a: [x=1]\n", ["'a' is there twice, again on line 6"]),
+        (GOOD + "  a: [x=1]\n", ["'a' is there twice", ":6"]),
         (GOOD + "mode: zip\n", ["mode zip needs axes"]),
         (GOOD + "mode: list\ncolumns: {c: []}\n", ["mode list", "no columns", ":7"]),
         (GOOD + "seeds: [1, 1]\n", ["a seed is named twice"]),
@@ -60,7 +62,7 @@ def test_list_of_overrides_is_short_for_an_entry(tmp_path: Path) -> None:
         ),
         (GOOD + "measures: {m: {tasks: [A], types: [B]}}\n", ["tasks and types exclude"]),
         ("- a\n", ["holds no sweep"]),
-        ("a: [\n", ["no valid YAML"]),
+        ("a: [\n", ["no valid YAML", ":2"]),
     ],
 )
 def test_mistakes_are_told_in_three_lines_with_their_place(
