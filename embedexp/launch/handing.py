@@ -6,11 +6,16 @@ import dataclasses
 from typing import TYPE_CHECKING
 
 from embedexp.config.errors import UserError
+from embedexp.runs import State
 from embedexp.runs.job import write_job
 
 if TYPE_CHECKING:
     from embedexp.runs import RunDirectory
     from embedexp.runs.job import Job
+
+
+class Taken(str):
+    """Why a run can't be handed over: somebody else has it, or has finished it."""
 
 
 def hand_over(run: RunDirectory, job: Job) -> str | None:
@@ -21,13 +26,17 @@ def hand_over(run: RunDirectory, job: Job) -> str | None:
     """
     try:
         with run.owned():
+            if run.status.state is State.FINISHED:
+                return Taken("another process has finished it meanwhile")
             run.forget_cancel()
             previous = run.job
             if job.multirun is None and previous is not None:
                 job = dataclasses.replace(job, multirun=previous.multirun)
             write_job(run.job_file, job)
             run.queue()
-    except (UserError, OSError) as error:
+    except UserError as held:
+        return Taken(held)
+    except OSError as error:
         return str(error)
     return None
 

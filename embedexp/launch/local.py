@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from embedexp.config.errors import UserError
 from embedexp.runs import State
 from embedexp.runs.job import Job
+from embedexp.runs.view import INTERRUPTED
 
 from .handing import hand_over
 from .interrupts import sigterm_as_interrupt
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 POLL_SECONDS = 0.2
 # Time for a step to end and a checkpoint to be written after the request to stop.
 STOP_SECONDS = 120.0
+_UNDER_WAY = (State.RUNNING, State.QUEUED)
 
 
 def launch(
@@ -107,7 +109,7 @@ def _launch(
             code = code_folder(planned.runs_folder, frozen=settings["snapshot"])
             variables = code_variables(code)
         job = Job("local", id=str(os.getpid()), multirun=multirun, settings=dict(settings))
-        outcomes = _run_all(planned.cells, processes, variables, job, screen)
+        outcomes = _run_all(planned.cells, processes, variables, job, screen, follow=follow)
         if follow:
             outcomes |= _follow(planned.cells, screen)
     found = [outcomes[cell] for cell in planned.cells]
@@ -116,21 +118,41 @@ def _launch(
 
 
 def _run_all(
-    cells: Sequence[Cell], processes: int, variables: Mapping[str, str], job: Job, screen: Screen
+    cells: Sequence[Cell],
+    processes: int,
+    variables: Mapping[str, str],
+    job: Job,
+    screen: Screen,
+    *,
+    follow: bool,
 ) -> dict[Cell, Outcome]:
     outcomes = {cell: Outcome.unstarted(cell) for cell in cells}
     order, ended = Order(cells), dict[Cell, Outcome]()
     waiting: list[Cell] = []
+    # Runs that a process of a killed launcher, or of another one, has got to first.
+    taken, watch = dict[Cell, Outcome](), Watch()
+
+    def take(cell: Cell) -> None:
+        problem = hand_over(cell.run, dataclasses.replace(job, log=str(cell.run.log_file)))
+        if problem is None:
+            waiting.append(cell)
+        else:
+            settle(Outcome.refused(cell, problem))
+
+    def settle(outcome: Outcome) -> None:
+        # What is under way, though no process of ours has it, is somebody else's.
+        if outcome.state in _UNDER_WAY:
+            taken[outcome.cell] = outcome
+        else:
+            ended[outcome.cell] = outcome
+            screen.ended(outcome)
+
     for cell in cells:
         if cell.todo == "run":
-            problem = hand_over(cell.run, dataclasses.replace(job, log=str(cell.run.log_file)))
-            if problem is None:
-                waiting.append(cell)
-            else:
-                outcomes[cell] = ended[cell] = Outcome(cell, "failed", problem)
+            take(cell)
     running: dict[Cell, CellProcess] = {}
     try:
-        while waiting or running:
+        while waiting or running or (follow and taken):
             for cell in list(waiting):
                 if len(running) >= processes:
                     break
@@ -139,12 +161,10 @@ def _run_all(
                     continue
                 waiting.remove(cell)
                 if _cancelled(cell):
-                    ended[cell] = Outcome(cell, State.CANCELLED, "cancelled while it waited")
-                    screen.ended(ended[cell])
+                    settle(Outcome(cell, State.CANCELLED, "cancelled while it waited"))
                     continue
                 if isinstance(standing, str):
-                    ended[cell] = _skipped(cell, standing)
-                    screen.ended(ended[cell])
+                    settle(_skipped(cell, standing))
                     continue
                 threads = thread_variables(processes * cell.resources.devices)
                 running[cell] = CellProcess(cell.run, {**variables, **threads})
@@ -152,14 +172,28 @@ def _run_all(
             for cell, process in list(running.items()):
                 if process.poll() is not None:
                     del running[cell]
-                    ended[cell] = Outcome.ended(cell, process)
-                    screen.ended(ended[cell])
+                    settle(Outcome.ended(cell, process))
+            for cell in list(taken):
+                state = watch.state(cell.run.path)
+                had = cell.run.job
+                ours = had is not None and (had.host, had.id) == (job.host, job.id)
+                if state in (State.PLANNED, INTERRUPTED) or (state == State.QUEUED and ours):
+                    del taken[cell]
+                    take(cell)  # nobody has it any more
+                elif state not in _UNDER_WAY:
+                    del taken[cell]
+                    settle(_elsewhere(cell, state))
             screen.refresh()
             time.sleep(POLL_SECONDS)
     except BaseException:
         _stop(running, screen)
         raise
-    return outcomes | ended
+    return outcomes | taken | ended
+
+
+def _elsewhere(cell: Cell, state: str) -> Outcome:
+    """How a run has ended that somebody else carried out."""
+    return Outcome(cell, state, cell.run.status.message or "ran elsewhere")
 
 
 def _skipped(cell: Cell, reason: str) -> Outcome:
@@ -181,9 +215,9 @@ def _follow(cells: Sequence[Cell], screen: Screen) -> dict[Cell, Outcome]:
     while there:
         for cell in list(there):
             state = watch.state(cell.run.path)
-            if state not in (State.RUNNING, State.QUEUED):
+            if state not in _UNDER_WAY:
                 there.remove(cell)
-                found[cell] = Outcome(cell, state, cell.run.status.message or "ran elsewhere")
+                found[cell] = _elsewhere(cell, state)
                 screen.ended(found[cell])
         screen.refresh()
         time.sleep(POLL_SECONDS)

@@ -23,6 +23,7 @@ LOOK_SECONDS = 2.0
 # Between a job's end and its requeueing, or SLURM's word about it, a run may look ended.
 CALM_SECONDS = 15.0
 _ENDED = (State.FINISHED, State.FAILED, State.CANCELLED, State.SKIPPED)
+_FINAL = (*_ENDED, State.PREEMPTED)
 
 
 class Standing(Enum):
@@ -94,9 +95,7 @@ class Watch:
     def state(self, path: Path) -> str:
         """The state of the run in `path`; queued as long as anybody is going to run it."""
         known = self._seen.get(str(path))
-        if known is None or (
-            known[1] in (State.RUNNING, State.QUEUED) and time.monotonic() - known[0] > LOOK_SECONDS
-        ):
+        if known is None or (known[1] not in _FINAL and time.monotonic() - known[0] > LOOK_SECONDS):
             (seen,) = look([RunDirectory(path)]).views
             state = seen.state
             if not self._calm.ended(seen) and state != State.RUNNING:

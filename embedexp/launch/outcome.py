@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 from embedexp.runs import FailureKind, State
 
+from .handing import Taken
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -47,15 +49,26 @@ class Outcome:
     @classmethod
     def ended(cls, cell: Cell, process: CellProcess) -> Outcome:
         """The outcome of a cell whose process has ended."""
+        if process.elsewhere:
+            return cls(cell, cell.run.status.shown, "elsewhere: another process had started it")
         remark = process.settle()
         status = cell.run.status
         if status.failure not in (None, FailureKind.ERROR):
             return cls(cell, status.shown, f"{status.failure.value}: {remark}")
-        # Another owner's run is not this cell's success, whatever its status says by now.
+        # A process that breaks after its run has finished is no success.
         state = (
             status.shown if process.poll() == 0 or status.state is not State.FINISHED else "failed"
         )
         return cls(cell, state, remark)
+
+    @classmethod
+    def refused(cls, cell: Cell, problem: str) -> Outcome:
+        """The outcome of a cell that could not be handed over."""
+        if not isinstance(problem, Taken):
+            return cls(cell, "failed", problem)
+        # Whoever has it may be about to start it, and not have said so yet.
+        state = cell.run.status.state
+        return cls(cell, state if state in _WELL else State.QUEUED, problem)
 
 
 def returned(overrides: Sequence[Sequence[str]], outcomes: Sequence[Outcome]) -> list[JobReturn]:

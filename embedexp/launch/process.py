@@ -13,6 +13,7 @@ from embedexp.config.errors import UserError
 from embedexp.runs import FailureKind, RunDirectory, State
 from embedexp.runs.failure import exit_failure
 from embedexp.runs.text import plain, redact
+from embedexp.runs.view import INTERRUPTED
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -48,6 +49,13 @@ class CellProcess:
                 env={**os.environ, **variables},
                 start_new_session=True,
             )
+
+    @property
+    def elsewhere(self) -> bool:
+        """Whether another process had the run when this one was to start it, and so it ended."""
+        status = self.run.status
+        taken = status.state in (State.RUNNING, State.FINISHED) and status.shown != INTERRUPTED
+        return taken and self.poll() is not None and status.pid != self._process.pid
 
     @property
     def seconds(self) -> float:

@@ -229,8 +229,12 @@ class Runs:
         if run in self._started or cell.todo != "run":
             return
         self._started.add(run)
-        if (problem := self._places.start(cell)) is not None:
+        if (problem := self._places.start(cell)) is None:
+            return
+        if Outcome.refused(cell, problem).failed:
             self._results[run] = Result(None, problem)
+        else:
+            self._cells[run] = dataclasses.replace(cell, todo="elsewhere")
 
     def result(self, run: str) -> Result | None:
         """How the run has ended; see `Runner`."""
@@ -243,6 +247,9 @@ class Runs:
             else:
                 ended = self._places.state(cell)
             if ended is None:
+                return None
+            if ended[0] in (State.RUNNING, State.QUEUED):  # another process had been faster
+                self._cells[run] = dataclasses.replace(cell, todo="elsewhere")
                 return None
             self._results[run] = self._read(cell.run, *ended)
         return self._results[run]
