@@ -9,6 +9,7 @@ from .positions import native
 
 if TYPE_CHECKING:
     from embedexp.config.schema.backbone import Backbone
+    from embedexp.config.schema.embedding import Embedding
     from embedexp.config.schema.routing import Routing
 
 
@@ -20,6 +21,9 @@ class ModelOptions(Protocol):
 
     @property
     def routing(self) -> Routing: ...  # noqa: D102
+
+    @property
+    def embedding(self) -> Embedding: ...  # noqa: D102
 
 
 def routed_layers(placement: str | list[int], layers: int) -> list[int]:
@@ -66,5 +70,7 @@ def parameter_counts(config: ModelOptions) -> dict[str, int]:
         copies = max(routing.experts.values())  # beside the first
         idle += sum(copies * (block.mlp + block.norms) for block in routed)
         total += sum(copies * (block.mlp + block.norms) for block in routed)
+    if (width := getattr(config.embedding, "projection", None)) is not None:
+        total += width * (architecture["hidden_size"] + 1)
     active = total - round(idle)
     return {"total": total, "active": active, "embedding": counts.embedding}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -163,6 +164,8 @@ def downloaded(option: Backbone, source: str) -> Path:
             allow_patterns=FILES + (CODE if option.trust_remote_code else []),
             ignore_patterns=DUPLICATES,
         )
+        if named := linear_layers(Path(folder)):
+            snapshot_download(source, revision=option.revision, allow_patterns=named)
     except GatedRepoError:
         raise UserError(
             f"{source} is gated on the hub",
@@ -185,6 +188,13 @@ def downloaded(option: Backbone, source: str) -> Path:
             hint="choose a revision or a model with safetensors; pickled weights are not loaded",
         )
     return Path(folder)
+
+
+def linear_layers(folder: Path) -> list[str]:
+    """Patterns of the files of a model's layers after pooling: weights in folders of their own."""
+    path = folder / "modules.json"
+    modules = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else []
+    return [f"{one['path']}/*" for one in modules if one["type"].rsplit(".", 1)[-1] == "Dense"]
 
 
 def unreachable(error: BaseException) -> bool:

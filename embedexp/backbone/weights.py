@@ -10,6 +10,7 @@ from pydantic import ValidationError
 
 from embedexp.config.errors import UserError
 from embedexp.config.schema.backbone import Backbone
+from embedexp.config.schema.base import WRITTEN_BEFORE
 from embedexp.config.trained import OURS, options_of, routing_of
 
 from . import nomic_layout
@@ -29,6 +30,9 @@ if TYPE_CHECKING:
 HEAD = "head.safetensors"
 """The file of a language-model head, which lies beside the weights of the model."""
 
+PROJECTION = "projection.safetensors"
+"""The file of a linear layer after pooling; where merging wrote, its tensors are among the rest."""
+
 
 def raw_config(folder: Path) -> dict[str, Any]:
     """What the folder's `config.json` says; empty where there is none."""
@@ -45,7 +49,8 @@ def architecture_in(folder: Path) -> dict[str, Any] | None:
     """
     if is_own(folder):
         try:
-            return native(Backbone.model_validate((options_of(folder) or {}).get("backbone")))
+            stated = (options_of(folder) or {}).get("backbone")
+            return native(Backbone.model_validate(stated, context=WRITTEN_BEFORE))
         except ValidationError as error:
             raise UserError(
                 f"another version of embedexp wrote this model: {error.errors()[0]['loc']}",
@@ -90,12 +95,15 @@ def state_in(folder: Path) -> dict[str, Tensor]:
     state: dict[str, Tensor] = {}
     try:
         for path in sorted(folder.glob("*.safetensors")):
-            if path.name != HEAD:
+            if path.name not in (HEAD, PROJECTION):
                 state |= load_file(path)
     except OSError as error:
         raise unfit(folder, str(error)) from None
     raw = raw_config(folder)
-    return nomic_layout.read(state, raw) if raw else state
+    if raw:
+        return nomic_layout.read(state, raw)
+    prefix = PROJECTION.removesuffix("safetensors")
+    return {name: value for name, value in state.items() if not name.startswith(prefix)}
 
 
 def fill(model: PreTrainedModel, state: Mapping[str, Tensor], folder: Path) -> PreTrainedModel:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from .language_checks import LANGUAGE
 from .problems import Problem, Rule, rule, warning
 from .schema.embedding import PLACEHOLDER
 
@@ -106,6 +107,30 @@ def vectors_stand_alone(config: Config) -> Problem | None:
     )
 
 
+@rule("embedding")
+def layers_can_be_watched(config: Config) -> Problem | None:
+    """What each block gives is read by hooks, for whose sake it would be compiled anew."""
+    if getattr(config.embedding, "layers", "last") == "last" or not config.compute.compile:
+        return None
+    return Problem(
+        "embedding.layers=all reads what each block gives, which compute.compile=true hides",
+        "set compute.compile=false",
+    )
+
+
+@rule()
+def a_projection_learns(config: Config) -> Problem | None:
+    """Language modelling has no vectors: a layer behind them would stay as it was drawn."""
+    width = getattr(config.embedding, "projection", None)
+    if width is None or config.stage.name not in LANGUAGE:
+        return None
+    return Problem(
+        f"embedding.projection={width} has no effect in stage={config.stage.name}, "
+        "which trains no vectors",
+        "set embedding.projection=null, and name it in the stage that follows",
+    )
+
+
 RULES: tuple[Rule, ...] = (
     templates_hold_one_text,
     an_instruction_can_be_excluded,
@@ -113,4 +138,6 @@ RULES: tuple[Rule, ...] = (
     routing_weights_have_routers,
     parts_of_the_vector_are_there,
     vectors_stand_alone,
+    layers_can_be_watched,
+    a_projection_learns,
 )

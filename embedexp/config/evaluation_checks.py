@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from . import catalogue
 from .errors import nearest
-from .model_checks import positions
+from .model_checks import dimensions, positions
 from .problems import Problem, Rule, rule, shard_beyond_the_last, warning
 from .schema.embedding import PLACEHOLDER
 from .schema.evaluation import MtebEvaluation
@@ -125,7 +125,7 @@ def measured_width_exists(config: Config) -> Problem | None:
     option, embedding = config.evaluation, config.embedding
     if option.name == "none" or option.width is None or embedding.name == "moee":
         return None
-    width = embedding.width or config.backbone.architecture.get("hidden_size")
+    width = dimensions(config)
     if width is not None and option.width > width:
         return Problem(
             f"evaluation.width={option.width} is more than the {width} dimensions of the model",

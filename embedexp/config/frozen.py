@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from .errors import UserError
 from .locations import short
+from .schema.base import WRITTEN_BEFORE
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -42,6 +43,6 @@ def load(path: Path) -> Config:
         return f"in {short(file)}" + (f":{line}" if line else "")
 
     try:
-        return Config.model_validate(content)
+        return Config.model_validate(content, context=WRITTEN_BEFORE)
     except ValidationError as exc:
         raise invalid(exc, origin) from exc

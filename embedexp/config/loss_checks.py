@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from .language_checks import LANGUAGE
-from .model_checks import data_tasks
+from .model_checks import data_tasks, dimensions
 from .problems import Problem, Rule, listed, rule, warning
 from .schema.loss import Angle, CoSENT, Distillation, EmbeddingLoss, InfoNCE, TaskAwareLoss
 
@@ -224,7 +224,7 @@ def matryoshka_widths_fit(config: Config) -> Problem | None:
             f"loss.matryoshka has {len(widths)} widths, but {len(weights)} weights",
             "give one weight for each width, or set loss.matryoshka.weights=null",
         )
-    full = config.embedding.width or config.backbone.architecture.get("hidden_size")
+    full = dimensions(config)
     if config.embedding.name == "moee" or not full or max(widths) == full:
         return None
     if max(widths) > full:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from .figures import figures
 from .language_words import longest_example
+from .model_checks import dimensions
 from .resources import resources
 from .schema.compute import Ddp, Fsdp
 from .schema.merge import WhileTraining
@@ -274,7 +275,7 @@ class _Model:
         """Bytes of the vectors of a step with their gradients, and of a strip of scores."""
         config = self.config
         sequences = config.batching.size * (2 + getattr(config.negatives, "count", 0))
-        width = config.embedding.width or self.width
+        width = dimensions(config) or self.width
         strip = min(STRIP[self.gpu], config.batching.size * sequences * 4)
         return 4.0 * sequences * width * 4 + strip
 

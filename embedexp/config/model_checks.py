@@ -322,17 +322,27 @@ def causal_start_is_meant(config: Config) -> Problem | None:
     )
 
 
+def dimensions(config: Config) -> int | None:
+    """Dimensions of the model's vectors, as far as it takes no model to know them."""
+    embedding = config.embedding
+    if embedding.width is not None or embedding.name == "moee":
+        return embedding.width
+    projection: int | None = embedding.projection
+    return projection or config.backbone.architecture.get("hidden_size")
+
+
 @rule("backbone", "embedding")
 def width_within_hidden_size(config: Config) -> Problem | None:
     """Vectors can be cut, not extended."""
-    hidden, width = config.backbone.architecture.get("hidden_size"), config.embedding.width
+    width, projection = config.embedding.width, getattr(config.embedding, "projection", None)
+    full = projection or config.backbone.architecture.get("hidden_size")
     if config.embedding.name == "moee":  # routing weights add dimensions
         return None
-    if hidden and width and width > hidden:
+    if full and width and width > full:
+        whose = config.backbone.name if projection is None else "embedding.projection"
         return Problem(
-            f"embedding.width={width} is more than the {hidden} dimensions of "
-            f"{config.backbone.name}",
-            f"set embedding.width={hidden} or less; null keeps all",
+            f"embedding.width={width} is more than the {full} dimensions of {whose}",
+            f"set embedding.width={full} or less; null keeps all",
         )
     return None
 

@@ -143,9 +143,8 @@ def _model(config: Config) -> list[Row]:
         origin += f", positions made rotary (base {backbone.positions.base:g})"
     if backbone.lora is not None:
         origin += f", trained through adapters of rank {backbone.lora.rank}"
-    width = config.embedding.width
+    embedding, width = config.embedding, config.embedding.width
     cut = f", first {width} dimensions" if width else ""
-    embedding = config.embedding
     prompts = ", ".join(f"{k}={v!r}" for k, v in embedding.prompts.model_dump().items() if v)
     return [
         (
@@ -184,8 +183,11 @@ def _pooling(embedding: Any) -> str:
             text += f" (router {embedding.router}, {whose}; alpha {embedding.alpha:g})"
         return f"{text}, standardised over: {embedding.standardize}"
     excluded = getattr(embedding, "exclude_instruction", False)
-    name: str = embedding.name.replace("_", " ")
-    return f"{name} without the instruction" if excluded else name
+    words = [embedding.name.replace("_", " ")]
+    words += ["without the instruction"] if excluded else []
+    words += ["over all layers"] if embedding.layers == "all" else []
+    words += [f"and a linear layer to {embedding.projection}"] if embedding.projection else []
+    return " ".join(words)
 
 
 def _attention(config: Config) -> str:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import TypeAdapter, ValidationError
 
 from .problems import Problem, Rule, rule, warning
+from .schema.base import WRITTEN_BEFORE
 from .schema.routing import Routing
 
 if TYPE_CHECKING:
@@ -61,7 +62,9 @@ def routing_of(folder: Path) -> Routing | None:
     """The routing of a model of ours; None for one made elsewhere, or that can't be read."""
     options = options_of(folder)
     try:
-        found: Routing = _ROUTING.validate_python((options or {}).get("routing"))
+        found: Routing = _ROUTING.validate_python(
+            (options or {}).get("routing"), context=WRITTEN_BEFORE
+        )
     except ValidationError:
         return None
     return found

@@ -13,10 +13,12 @@ from embedexp.backbone.positions import native
 from embedexp.config.errors import UserError
 from embedexp.config.trained import mismatch
 
+from . import projection
 from .embedder import Embedder
 from .model_config import ModelConfig, ModelOptions
 
 if TYPE_CHECKING:
+    from torch import nn
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 
@@ -35,24 +37,31 @@ def build_embedder(config: ModelOptions, device: str = "cpu") -> Embedder:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(own.seed)
         # Built on the CPU and then moved, so that random weights do not depend on the device.
-        model, tokenizer = load(own, "meta" if device == "meta" else "cpu")
-    return Embedder(own, model, tokenizer).to(device)
+        parts = load(own, "meta" if device == "meta" else "cpu")
+    return Embedder(own, *parts).to(device)
 
 
 def load(
     config: ModelConfig, device: str = "cpu"
-) -> tuple[PreTrainedModel, PreTrainedTokenizerBase | None]:
-    """The routed backbone of a model and its tokenizer, with the source's experts if it has some.
+) -> tuple[PreTrainedModel, PreTrainedTokenizerBase | None, nn.Linear | None]:
+    """The routed backbone of a model, its tokenizer and its projection.
+
+    Experts and projection are the source's if it has some.
 
     Raises:
-        UserError: the source's experts are others than the routing's, or there is no such source.
+        UserError: the source's experts or projection are others than the options', or there is no
+            such source.
     """
     if device != "meta" and (has := backbone.experts_in(config.backbone)) is not None:
         option = config.backbone
         layers = option.layers or native(option)["num_hidden_layers"]
         if (found := mismatch(has, config.routing, layers)) is not None:
             raise UserError(found[0], where=str(option.source), hint=found[1])
-    return backbone.load(config.backbone, device, partial(routing.apply, config.routing))
+    model, tokenizer = backbone.load(
+        config.backbone, device, partial(routing.apply, config.routing)
+    )
+    hidden = int(model.config.hidden_size)
+    return model, tokenizer, projection.build(config, hidden, model.dtype, device)
 
 
 def check(config: ModelConfig) -> None:
@@ -67,11 +76,11 @@ def check(config: ModelConfig) -> None:
     for key in ("hidden_size", limit):
         if key is not None and key not in architecture:
             raise lacks(key)
-    hidden = architecture["hidden_size"]
+    hidden = getattr(embedding, "projection", None) or architecture["hidden_size"]
     # How many dimensions routing weights add is only known when the model is built.
     if embedding.name != "moee" and embedding.width is not None and embedding.width > hidden:
         raise UserError(
-            f"embedding.width={embedding.width} is more than the backbone's {hidden} dimensions",
+            f"embedding.width={embedding.width} is more than the model's {hidden} dimensions",
             hint=f"at most {hidden}, or null for all",
         )
     if config.backbone.lora is not None and config.routing.name != "dense":

@@ -15,7 +15,7 @@ from embedexp.config.errors import UserError
 from embedexp.config.tasks import INSTRUCTIONS
 from embedexp.routing import RoutingPass
 
-from . import pooling
+from . import layers, pooling
 from .output import Embeddings
 
 if TYPE_CHECKING:
@@ -46,9 +46,11 @@ class Embedder(nn.Module):
         config: ModelConfig,
         model: PreTrainedModel,
         tokenizer: PreTrainedTokenizerBase | None,
+        projection: nn.Linear | None = None,
     ) -> None:
         super().__init__()
         self.config, self.model, self.tokenizer = config, model, tokenizer
+        self.projection = projection
         self.schedule = mask_schedule.build(config.mask_schedule)
         self._pooling = pooling.build(config.embedding, model, tokenizer)
         self._experts = routing.experts_by_task(config.routing)
@@ -56,7 +58,9 @@ class Embedder(nn.Module):
     @property
     def width(self) -> int:
         """Dimensions of the vectors."""
-        return self.config.embedding.width or self._pooling.width
+        if self.config.embedding.width is not None:
+            return self.config.embedding.width
+        return self._pooling.width if self.projection is None else self.projection.out_features
 
     @property
     def text_tokenizer(self) -> PreTrainedTokenizerBase:
@@ -85,8 +89,15 @@ class Embedder(nn.Module):
         order, expert_rows = self._by_expert(batch)
         if order is not None:
             batch = batch.select(order)
-        hidden, router = self._run(batch, expert_rows, alpha)
+        if getattr(self.config.embedding, "layers", "last") == "all":
+            with layers.watching(self.model) as mean_of:
+                hidden, router = self._run(batch, expert_rows, alpha)
+                hidden = mean_of(hidden)
+        else:
+            hidden, router = self._run(batch, expert_rows, alpha)
         vectors = self._pooling(hidden.float(), batch, router)
+        if self.projection is not None:
+            vectors = self.projection(vectors.to(self.projection.weight.dtype)).float()
         if order is not None:
             vectors = vectors.index_select(0, order.argsort())
         vectors = vectors[:, : self.width]

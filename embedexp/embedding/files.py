@@ -10,7 +10,10 @@ from embedexp.config.trained import OURS as OURS
 from embedexp.data.prompted import sides
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
+
+    from torch import Tensor
 
     from embedexp.config.schema.embedding import Embedding
 
@@ -83,6 +86,7 @@ def is_plain(option: Embedding) -> bool:
     """
     return (
         option.name in POOLING_FLAGS
+        and option.layers == "last"
         and not getattr(option, "exclude_instruction", False)
         and not any(sides(prompt)[1] for prompt in option.prompts.model_dump().values())
     )
@@ -105,6 +109,8 @@ def settings(config: ModelConfig, *, plain: bool) -> dict[str, Any]:
 
 def write_plain_modules(embedder: Embedder, folder: Path) -> None:
     """Describe a dense model by sentence-transformers' own modules."""
+    import torch
+
     option, hidden = embedder.config.embedding, int(embedder.model.config.hidden_size)
     lengths: dict[str, Any] = {
         "max_seq_length": max(option.query_tokens, option.document_tokens),
@@ -126,31 +132,38 @@ def write_plain_modules(embedder: Embedder, folder: Path) -> None:
     flags = {flag: name == option.name for name, flag in POOLING_FLAGS.items()}
     pooling = {"word_embedding_dimension": hidden, **flags}
     write_json(folder / "1_Pooling" / "config.json", pooling)
+    weights: list[dict[str, Tensor]] = []
+    if embedder.projection is not None:
+        weights.append(embedder.projection.state_dict())
+        hidden = embedder.projection.out_features
     if embedder.width < hidden:
         # Truncation before normalisation, as a projection onto the first dimensions.
-        modules.append(("2_Dense", DENSE))
-        write_projection(folder / "2_Dense", hidden, embedder.width)
+        weights.append({"weight": torch.eye(embedder.width, hidden)})
+    for state in weights:
+        modules.append((f"{len(modules)}_Dense", DENSE))
+        write_dense(folder / modules[-1][0], state)
     if option.normalize:
         modules.append((f"{len(modules)}_Normalize", NORMALIZE))
         (folder / modules[-1][0]).mkdir()
     write_modules(folder, modules)
 
 
-def write_projection(folder: Path, hidden: int, width: int) -> None:
-    """A linear layer that keeps the first `width` of `hidden` dimensions."""
-    import torch
+def write_dense(folder: Path, state: Mapping[str, Tensor]) -> None:
+    """A linear layer of sentence-transformers: `weight [out, in]` and maybe `bias [out]`."""
     from safetensors.torch import save_file
 
+    width, hidden = state["weight"].shape
     write_json(
         folder / "config.json",
         {
             "in_features": hidden,
             "out_features": width,
-            "bias": False,
+            "bias": "bias" in state,
             "activation_function": "torch.nn.modules.linear.Identity",
         },
     )
-    save_file({"linear.weight": torch.eye(width, hidden)}, folder / WEIGHTS)
+    named = {f"linear.{name}": value.contiguous() for name, value in state.items()}
+    save_file(named, folder / WEIGHTS)
 
 
 def write_modules(folder: Path, modules: list[tuple[str, str]]) -> None:

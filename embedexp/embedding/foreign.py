@@ -16,7 +16,7 @@ from embedexp.config.schema.mask_schedule import Bidirectional, Causal
 from embedexp.config.schema.routing import Dense, MoE
 from embedexp.config.sources import option_files
 
-from . import files
+from . import files, projection
 from .model_config import ModelConfig
 
 if TYPE_CHECKING:
@@ -29,6 +29,8 @@ POOLING_NAMES: Mapping[str, files.Pooling] = {
     "cls": "cls",
     "weightedmean": "weighted_mean",
 }
+ORDER = ("Transformer", "Pooling", "Dense", "Normalize")
+"""sentence-transformers' modules that our poolings are, each at its place."""
 WANTED = "a run directory, a model folder, or a model on the hub as owner/name"
 UNLIMITED = 100_000
 """A tokenizer that allows more tokens than this states no limit."""
@@ -127,12 +129,18 @@ def embedding(folder: Path, raw: Mapping[str, Any], family: Family) -> Embedding
     modules = files.read_json(folder / files.MODULES)
     kinds = [entry["type"].rsplit(".", 1)[-1] for entry in modules]
     for kind in kinds:
-        if kind not in ("Transformer", "Pooling", "Normalize"):
+        if kind not in ORDER:
             raise UserError(
                 f"module {kind} of the model is not supported",
                 where=str(folder / files.MODULES),
-                hint="supported: Transformer, Pooling, Normalize",
+                hint=f"supported: {', '.join(ORDER)}",
             )
+    if kinds != sorted(kinds, key=ORDER.index):
+        raise UserError(
+            f"modules of the model in this order are not supported: {', '.join(kinds)}",
+            where=str(folder / files.MODULES),
+            hint=f"supported: {', '.join(ORDER)}",
+        )
     default: files.Pooling = "last_token" if family.causal else "mean"
     paths = [entry["path"] for entry, kind in zip(modules, kinds, strict=True) if kind == "Pooling"]
     tokens = longest(folder, raw, family)
@@ -156,6 +164,7 @@ def embedding(folder: Path, raw: Mapping[str, Any], family: Family) -> Embedding
         ),
     }
     name = pooling(folder / paths[0] / "config.json") if paths else default
+    common |= {"layers": "last", "projection": projection.width_of(folder)}
     if name == "last_token":
         return LastToken(name=name, **common)
     if name == "cls":

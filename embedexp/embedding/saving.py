@@ -14,7 +14,7 @@ from embedexp.backbone.quiet import quiet
 from embedexp.backbone.tokenizers import read_back
 from embedexp.config.errors import UserError
 
-from . import files
+from . import files, projection
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -126,6 +126,8 @@ def write_description(embedder: Embedder, folder: Path, *, plain: bool) -> None:
 
 def write_weights(embedder: Embedder, folder: Path, *, plain: bool) -> None:
     """Weights as safetensors: in transformers' layout, or under our own modules' names."""
+    if embedder.projection is not None:
+        projection.write(embedder.projection, folder)
     if plain:
         with quiet():
             embedder.model.save_pretrained(folder)

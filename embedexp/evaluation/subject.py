@@ -110,7 +110,8 @@ def adapted(embedder: Embedder, option: Measured) -> Embedder:
         return embedder
     found = variant(embedder, changed)
     if not precise:
-        found.model = cast(copy.deepcopy(embedder.model), DTYPES[str(option.precision)])
+        for name, part in embedder.named_children():
+            found.add_module(name, cast(copy.deepcopy(part), DTYPES[str(option.precision)]))
     return found
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from embedexp.embedding import building
+from embedexp.embedding.projection import PREFIX
 
 from .experts import EXPERT
 
@@ -21,7 +22,9 @@ def dense_names(config: ModelConfig) -> dict[str, tuple[str, int | None]]:
     from embedexp import routing
     from embedexp.config.schema.routing import Dense
 
-    model, _ = building.load(config.model_copy(update={"routing": Dense(name="dense")}), "meta")
+    model, _, projection = building.load(
+        config.model_copy(update={"routing": Dense(name="dense")}), "meta"
+    )
     before = {id(value): name for name, value in model.state_dict(keep_vars=True).items()}
     routing.apply(config.routing, model)
     after = {name: id(value) for name, value in model.state_dict(keep_vars=True).items()}
@@ -35,4 +38,7 @@ def dense_names(config: ModelConfig) -> dict[str, tuple[str, int | None]]:
         first = f"{match['group']}.experts.0.{match['rest']}"
         if after[first] in before:
             found[name] = before[after[first]], int(match["number"])
+    if projection is not None:
+        names = (f"{PREFIX}.{name}" for name in projection.state_dict())
+        found |= {name: (name, None) for name in names}
     return found

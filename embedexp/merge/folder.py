@@ -29,7 +29,8 @@ def writing(output: Path) -> Iterator[Path]:
 
 def describe(embedder: Embedder, folder: Path) -> None:
     """Write all files of a model but its weights, which `embedder` need not have."""
-    plain = saving.is_plain(embedder)
+    # Merging writes a projection among the other weights, where transformers expects none.
+    plain = saving.is_plain(embedder) and embedder.projection is None
     if plain:
         model = embedder.model
         model.config.architectures = [type(model).__name__]

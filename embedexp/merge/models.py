@@ -38,7 +38,8 @@ class Model:
         folder = self.folder
         weights = Tensors.of(weight_files(folder))
         if not own:
-            named = _ours(weights, self.embedder)
+            # A projection lies in a folder of its own there.
+            named = _ours(weights, self.embedder) if self.embedder.projection is None else None
             if named is None:
                 folder = scratch / self.content[:16]
                 load(self.folder).save(folder)
@@ -55,8 +56,9 @@ class Model:
 
 def outline(config: ModelConfig, tokenizer: Path) -> Embedder:
     """An embedder without weights, with the tokenizer that lies in a folder."""
-    model, _ = building.load(config, "meta")
-    return Embedder(config, model, load_tokenizer(from_folder(config.backbone, tokenizer)))
+    model, _, projection = building.load(config, "meta")
+    found = load_tokenizer(from_folder(config.backbone, tokenizer))
+    return Embedder(config, model, found, projection)
 
 
 def weight_files(folder: Path) -> list[Path]:

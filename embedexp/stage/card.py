@@ -174,7 +174,7 @@ def loading(embedder: Embedder, format: str, *, plain: bool) -> list[str]:
 
 def model(embedder: Embedder, dtype: str) -> list[str]:
     """Sizes, lengths and prompts."""
-    config, counts = embedder.config, parameter_counts(embedder.model)
+    config, counts = embedder.config, parameter_counts(embedder)
     option = config.embedding
     rows = [
         ("backbone", code(config.backbone.name)),

@@ -84,14 +84,18 @@ def economise(embedder: nn.Module, *, recompute: bool, compiled: bool) -> None:
 def shard(objective: nn.Module, embedder: nn.Module, mesh: DeviceMesh) -> None:
     """Shard all weights over the ranks of `mesh`, in place, with FSDP2.
 
-    Units are the blocks, the embedder around them, and each other child of `objective` that has
-    weights, such as a loss with a learnable temperature: none stays outside of a unit.
+    Units are the blocks, the backbone around them, the projection after it, and each other child
+    of `objective` that has weights, such as a loss with a learnable temperature: none stays outside
+    of a unit.
     """
     options: dict[str, Any] = {"mesh": mesh}
     model: Any = embedder.model
+    projection: Any = embedder.projection
     for block in blocks_of(embedder):
         fully_shard(block, **options)
     fully_shard(model, **options)
+    if projection is not None:
+        fully_shard(projection, **options)
     for child in objective.children():
         if child is not embedder and any(True for _ in child.parameters()):
             fully_shard(child, **options)

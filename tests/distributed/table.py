@@ -24,6 +24,8 @@ MODELS = {
     "loss_free": ["routing=loss_free", "routing.num_experts=4"],
     "expert_choice": ["routing=expert_choice", "routing.z_loss_coefficient=0.05"],
     "mote": ["routing=mote"],
+    "projection": ["embedding.projection=24"],
+    "all layers": ["embedding.layers=all"],
     "moee": ["embedding=moee", "routing=moe", "routing.num_experts=4"],
 }
 BATCHES = ("many tasks", "one task", "one other task", "fewer examples than ranks")
@@ -77,14 +79,14 @@ def _of_losses():
 
 
 def _of_models():
-    """The models with experts, of which some see nothing in a batch of one task."""
+    """The models, of whose experts some see nothing in a batch of one task."""
     factors = {
         "model": list(MODELS),
         "batch": BATCHES,
         "way": WAYS,  # as one: ranks without an example are met by each of them
     }
     configs = {
-        name: composed(*more, *(["routing.placement=every"] if name != "dense" else []))
+        name: composed(*more, *(["routing.placement=every"] if "routing" in str(more) else []))
         for name, more in MODELS.items()
     }
     losses = {name: option("loss", name) for name in ("infonce", "task_aware")}

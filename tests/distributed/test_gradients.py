@@ -18,6 +18,7 @@ def test_ranks_have_the_gradient_of_one_process_and_meet_once(ranks, name):
     case, way = TABLE[name].case, TABLE[name].way
     counts = worker.compare(ranks, case, way)
     learned = sum(1 for _ in case.objective().loss.parameters())
+    learned += getattr(case.config.embedding, "projection", None) is not None
     routed = "num_experts" in type(case.config.routing).model_fields
     assert counts.pop("allgather_") == 1  # the vectors
     assert counts.pop("allreduce_", 0) == (way.kind == "ddp") + routed  # what routers counted

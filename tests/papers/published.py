@@ -233,8 +233,14 @@ VALUES: dict[str, dict[str, Any]] = {
     },
     "conan_v2/weak_lora": {"backbone.lora.rank": 16},
     "conan_v1/weak_filter": {"stage.min_score": 0.4, "stage.teacher": "BAAI/bge-large-zh-v1.5"},
-    "conan_v1/weak": {"optimizer.learning_rate": 1e-5, "optimizer.weight_decay": 0.001},
+    "conan_v1/weak": {
+        "optimizer.learning_rate": 1e-5,
+        "optimizer.weight_decay": 0.001,
+        "embedding.projection": 1792,
+    },
     "conan_v1/supervised": {
+        "embedding.projection": 1792,
+        "loss.matryoshka.widths": [256, 512, 768, 1024, 1280, 1536, 1792],
         "loss.weights.sts": 0.8,
         "negatives.factor": 1.15,
         "negatives.ceiling": 0.8,

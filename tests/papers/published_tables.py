@@ -118,7 +118,9 @@ nine prompts|0.52|0.63|0.51
     "moee/table5_tokens_and_layers": """
 row|STS12|STS13|STS14|STS15|STS16|mean
 HS - last token, last layer|51.99|69.56|54.68|58.04|68.47|60.40
+HS - last token, all layers|59.82|60.59|45.20|51.08|58.88|55.03
 HS - all tokens, last layer|30.95|34.42|26.77|34.90|37.11|32.78
+HS - all tokens, all layers|60.81|62.46|46.90|52.38|59.99|56.34
 RW - last token|61.97|65.86|51.38|65.86|62.49|61.18
 RW - all tokens|50.76|46.42|41.47|43.68|48.37|46.03
 MoEE (best)|67.39|81.43|68.98|67.76|74.26|71.75

@@ -21,7 +21,7 @@ TRAINED = {
     "llama_embed_nemotron/stage1": [LLAMA],
     "conan_v2/sft": [LLAMA],
     "conan_v2/weak": [LLAMA],
-    "conan_v1/supervised": [BERT, "loss.matryoshka.widths=[128,64]"],
+    "conan_v1/supervised": [BERT, "embedding.projection=192", "loss.matryoshka.widths=[192,64]"],
 }
 """One of each kind, with a smaller backbone than the demo's."""
 

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, model_validator
 
 COUNTED = object()
 """Says that every value of a key counts."""
+
+WRITTEN_BEFORE = "written before"
+"""The context in which keys may be missing that came after a file was written."""
 
 
 class Option(BaseModel):
@@ -25,6 +28,20 @@ class Option(BaseModel):
         protected_namespaces=(),
         defer_build=True,
     )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _older(cls, content: Any, info: ValidationInfo) -> Any:
+        """What a file lacks since its keys came later, with what these ask nothing at."""
+        if info.context != WRITTEN_BEFORE or not isinstance(content, dict):
+            return content
+        extras = {name: found.json_schema_extra for name, found in cls.model_fields.items()}
+        later = {
+            name: extra["without"]
+            for name, extra in extras.items()
+            if isinstance(extra, dict) and "without" in extra
+        }
+        return later | content
 
 
 def field(

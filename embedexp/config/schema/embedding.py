@@ -31,28 +31,42 @@ class CommonEmbedding(Option):
     prompts: Prompts = field("what stands around the input, by instruction task")
 
 
-class Mean(CommonEmbedding):
-    """The mean of the final hidden states."""
+class Pooled(CommonEmbedding):
+    """Hidden states made one vector by pooling, and maybe another by a linear layer."""
+
+    layers: Literal["last", "all"] = field(
+        "whose hidden states: the last layer's, or the mean over all", without="last"
+    )
+    projection: int | None = field(
+        "a trained linear layer from the pooled vector to so many dimensions",
+        unit="dimensions",
+        ge=1,
+        without=None,
+    )
+
+
+class Mean(Pooled):
+    """The mean of the hidden states."""
 
     name: Literal["mean"] = field("option")
     exclude_instruction: bool = field("leave the prompt's tokens out of the mean")
 
 
-class WeightedMean(CommonEmbedding):
-    """The mean of the final hidden states, weighted by position."""
+class WeightedMean(Pooled):
+    """The mean of the hidden states, weighted by position."""
 
     name: Literal["weighted_mean"] = field("option")
     exclude_instruction: bool = field("leave the prompt's tokens out of the mean")
 
 
-class LastToken(CommonEmbedding):
-    """The final hidden state of the last token."""
+class LastToken(Pooled):
+    """The hidden state of the last token."""
 
     name: Literal["last_token"] = field("option")
 
 
-class Cls(CommonEmbedding):
-    """The final hidden state of the first token."""
+class Cls(Pooled):
+    """The hidden state of the first token."""
 
     name: Literal["cls"] = field("option")
 

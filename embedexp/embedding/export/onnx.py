@@ -84,13 +84,17 @@ class PooledModel(nn.Module):
             )
         self.model.config.use_cache = False
         self.option, self.width = embedder.config.embedding, embedder.width
+        self.projection = embedder.projection
 
     def forward(self, input_ids: Tensor, attention_mask: Tensor) -> tuple[Tensor, Tensor]:
         """Hidden states `[n, l, d]` and vectors `[n, width]`; padding on either side."""
         hidden: Tensor = self.model(
             input_ids=input_ids, attention_mask=attention_mask
         ).last_hidden_state
-        vectors = pool(self.option.name, hidden, attention_mask)[:, : self.width]
+        vectors = pool(self.option.name, hidden, attention_mask)
+        if self.projection is not None:
+            vectors = self.projection(vectors)
+        vectors = vectors[:, : self.width]
         if self.option.normalize:
             vectors = normalize(vectors, dim=-1)
         return hidden, vectors

@@ -21,9 +21,9 @@ def cast(embedder: Embedder, dtype: str) -> None:
     """
     target: torch.dtype = getattr(torch, dtype)
     most = torch.finfo(target).max
-    for name, value in embedder.model.state_dict().items():
+    for name, value in embedder.state_dict().items():
         if value.is_floating_point() and value.abs().max().item() > most:
             raise UserError(
                 f"{name} has values beyond the range of {dtype}", hint="use --dtype bfloat16"
             )
-    embedder.model.to(target)
+    embedder.to(target)

@@ -106,6 +106,8 @@ def embedding(query_tokens: int = 16, document_tokens: int = 32, **prompts: str)
     return Mean(
         name="mean",
         exclude_instruction=False,
+        layers="last",
+        projection=None,
         normalize=True,
         width=None,
         query_tokens=query_tokens,

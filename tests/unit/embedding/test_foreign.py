@@ -63,9 +63,17 @@ def test_prompts_named_query_and_document_are_understood(folder):
 
 def test_a_module_that_we_do_not_have_is_named(folder):
     modules = json.loads((folder / "modules.json").read_text())
+    modules.append({"idx": 9, "name": "9", "path": "9_CNN", "type": "any.where.CNN"})
+    (folder / "modules.json").write_text(json.dumps(modules))
+    with pytest.raises(UserError, match="module CNN"):
+        load(folder)
+
+
+def test_modules_in_another_order_compute_something_else(folder):
+    modules = json.loads((folder / "modules.json").read_text())
     modules.append({"idx": 9, "name": "9", "path": "9_Dense", "type": "any.where.Dense"})
     (folder / "modules.json").write_text(json.dumps(modules))
-    with pytest.raises(UserError, match="module Dense"):
+    with pytest.raises(UserError, match="in this order are not supported"):
         load(folder)
 
 
