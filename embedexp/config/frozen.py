@@ -8,9 +8,22 @@ from .errors import UserError
 from .locations import short
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
     from .experiment import Config
+
+
+LATER: Mapping[str, Mapping[str, Any]] = {"backbone": {"quantization": "none"}}
+"""Keys that older files lack, by group, at the value at which they ask for nothing."""
+
+
+def completed(groups: Mapping[str, Any]) -> dict[str, Any]:
+    """The groups of a file with the keys that came after it was written."""
+    return {
+        name: {**LATER[name], **options} if name in LATER and isinstance(options, dict) else options
+        for name, options in groups.items()
+    }
 
 
 def load(path: Path) -> Config:
@@ -36,6 +49,7 @@ def load(path: Path) -> Config:
 
     content.setdefault("analysis", {"name": "none"})
     content.setdefault("demo", [])  # which older files do not have
+    content = completed(content)
 
     def origin(dotted: str) -> str:
         line = line_of(file, dotted.split("."))

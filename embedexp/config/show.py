@@ -141,6 +141,8 @@ def _model(config: Config) -> list[Row]:
         origin += f" of {backbone.source or (backbone.package and backbone.package.name)}"
     if backbone.positions is not None:
         origin += f", positions made rotary (base {backbone.positions.base:g})"
+    if backbone.quantization != "none":
+        origin += f", rounded to {backbone.quantization.upper()}"
     if backbone.lora is not None:
         origin += f", trained through adapters of rank {backbone.lora.rank}"
     width = config.embedding.width

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import TypeAdapter, ValidationError
 
+from .frozen import completed
 from .problems import Problem, Rule, rule, warning
 from .schema.routing import Routing
 
@@ -54,7 +55,7 @@ def options_of(folder: Path) -> dict[str, Any] | None:
     except (OSError, ValueError):
         return None
     model = content.get("model") if isinstance(content, dict) else None
-    return model if isinstance(model, dict) else None
+    return completed(model) if isinstance(model, dict) else None
 
 
 def routing_of(folder: Path) -> Routing | None:

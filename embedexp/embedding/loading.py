@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from pydantic import ValidationError
 
 from embedexp.config.errors import UserError
+from embedexp.config.frozen import completed
 
 from . import building, files
 from .embedder import Embedder
@@ -56,7 +57,8 @@ def read_config(folder: Path) -> ModelConfig:
     try:
         if content.get("format") != FORMAT:
             raise ValueError(f"format {content.get('format')}, this version reads {FORMAT}")
-        config = ModelConfig.model_validate(content.get("model"))
+        model = content.get("model")
+        config = ModelConfig.model_validate(completed(model) if isinstance(model, dict) else model)
     except (ValidationError, ValueError) as error:
         first = str(error.errors()[0]["loc"]) if isinstance(error, ValidationError) else str(error)
         raise UserError(
