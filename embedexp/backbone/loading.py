@@ -12,7 +12,7 @@ from transformers.initialization import no_init_weights
 
 from embedexp.config.errors import UserError
 
-from . import attention, lora, native_deepseek, weights
+from . import attention, lora, native_deepseek, quantization, weights
 from .families import Family, deepseek, family_of
 from .positions import convert, native
 from .quiet import quiet
@@ -80,23 +80,28 @@ def pretrained(option: Backbone, route: Route | None = None) -> PreTrainedModel:
     """The source's model with its weights, from safetensors only, positions converted if asked for.
 
     `route` makes experts of the dense model's MLPs. Where the source has experts already, it does
-    so before weights are read, so that they are the source's.
+    so before weights are read, so that they are the source's. Weights are rounded, if asked for,
+    when they are the source's and nothing new has been drawn yet.
 
     Raises:
         UserError: the source's configuration contradicts `architecture`, or lacks weights.
     """
+    if option.quantization == "nf4":
+        quantization.rounding()  # what is missing is told before anything is read
     folder = resolve(option)
     stated = weights.architecture_in(folder)
+    experts = stated is not None and weights.experts_of(folder) is not None
     if stated is not None:
         agree(native(option), stated, folder, option.layers)
         model = skeleton(option)
-        experts = weights.experts_of(folder) is not None
         if route is not None and experts:
             model = route(model)
         model = weights.fill(model, weights.state_in(folder), folder)
-        return model if route is None or experts else route(model)
-    model = of_transformers(option, folder)
-    return model if route is None else route(model)
+    else:
+        model = of_transformers(option, folder)
+    if option.quantization == "nf4":
+        quantization.round_weights(model, family_of(native(option)))
+    return model if route is None or experts else route(model)
 
 
 def of_transformers(option: Backbone, folder: Path) -> PreTrainedModel:

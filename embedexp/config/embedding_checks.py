@@ -118,6 +118,17 @@ def layers_can_be_watched(config: Config) -> Problem | None:
     )
 
 
+@rule("embedding", "training")
+def training_reads_texts_as_they_are(config: Config) -> Problem | None:
+    """Texts are cleaned where they are encoded."""
+    if not getattr(config.embedding, "clean", False):
+        return None
+    return Problem(
+        f"embedding.clean=true is not done to the texts of stage={config.stage.name}",
+        "set embedding.clean=false",
+    )
+
+
 @rule()
 def a_projection_learns(config: Config) -> Problem | None:
     """Language modelling has no vectors: a layer behind them would stay as it was drawn."""
@@ -139,5 +150,6 @@ RULES: tuple[Rule, ...] = (
     parts_of_the_vector_are_there,
     vectors_stand_alone,
     layers_can_be_watched,
+    training_reads_texts_as_they_are,
     a_projection_learns,
 )

@@ -151,6 +151,25 @@ def positions_can_be_converted(config: Config) -> Problem | None:
     )
 
 
+@rule("backbone")
+def rounded_weights_stay(config: Config) -> Problem | None:
+    """Only weights that exist are rounded, and training would move them off the rounded values."""
+    backbone, stage, key = config.backbone, config.stage, "backbone.quantization"
+    if backbone.quantization == "none":
+        return None
+    value = f"{key}={backbone.quantization}"
+    if backbone.weights == "random":
+        what = f"{value} rounds pretrained weights, but backbone.weights=random"
+        return Problem(what, f"set {key}=none, or backbone.weights=pretrained")
+    if backbone.lora is not None:
+        what = f"{value} with backbone.lora: adapters on rounded weights (QLoRA) are not built"
+        return Problem(what, f"set {key}=none, or backbone.lora=null")
+    if "training" in stage.uses or stage.name == "probe":
+        what = f"stage={stage.name} trains the weights that {value} rounds"
+        return Problem(what, f"set {key}=none, or stage=zero_shot, which trains nothing")
+    return None
+
+
 @rule("backbone", "routing")
 def experts_are_not_routed_again(config: Config) -> Problem | None:
     """What has experts of its own, or trains adapters only, cannot be upcycled."""
@@ -368,6 +387,7 @@ RULES: tuple[Rule, ...] = (
     sizes_are_whole,
     kept_layers_exist,
     positions_can_be_converted,
+    rounded_weights_stay,
     experts_are_not_routed_again,
     placement_fits_depth,
     top_k_within_experts,

@@ -141,6 +141,8 @@ def _model(config: Config) -> list[Row]:
         origin += f" of {backbone.source or (backbone.package and backbone.package.name)}"
     if backbone.positions is not None:
         origin += f", positions made rotary (base {backbone.positions.base:g})"
+    if backbone.quantization != "none":
+        origin += f", rounded to {backbone.quantization.upper()}"
     if backbone.lora is not None:
         origin += f", trained through adapters of rank {backbone.lora.rank}"
     embedding, width = config.embedding, config.embedding.width
@@ -181,7 +183,8 @@ def _pooling(embedding: Any) -> str:
         if embedding.source != "hidden_state":
             whose = embedding.router_pooling.replace("_", " ")
             text += f" (router {embedding.router}, {whose}; alpha {embedding.alpha:g})"
-        return f"{text}, standardised over: {embedding.standardize}"
+        clean = ", texts cleaned" if embedding.clean else ""
+        return f"{text}, standardised over: {embedding.standardize}{clean}"
     excluded = getattr(embedding, "exclude_instruction", False)
     words = [embedding.name.replace("_", " ")]
     words += ["without the instruction"] if excluded else []

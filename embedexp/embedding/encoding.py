@@ -13,6 +13,7 @@ from embedexp.config.errors import UserError, nearest
 from embedexp.config.tasks import INSTRUCTIONS, POSITIVE, QUERY
 from embedexp.data import prompted
 
+from . import moee
 from .embedder import Role
 from .prepacking import prepacked
 
@@ -120,6 +121,8 @@ def tokenize(
 ) -> list[list[int]]:
     """Token ids of each text with its prompt (the task's unless given), cut to length."""
     tokenizer = embedder.text_tokenizer
+    if getattr(embedder.config.embedding, "clean", False):
+        texts = [moee.cleaned(text) for text in texts]
     if prompt is None:
         prompt = getattr(embedder.config.embedding.prompts, task)
     sequences = prompted.tokenise(tokenizer, prompt, texts, max_tokens(embedder, role))

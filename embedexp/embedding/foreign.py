@@ -119,6 +119,7 @@ def backbone(source: str, raw: Mapping[str, Any], family: Family | None) -> Back
         attention_dropout=rate(family.attention_dropout) if family else 0.0,
         attention="sdpa",
         dtype="bfloat16" if stored == "bfloat16" else "float32",
+        quantization="none",
         trust_remote_code=False,
         architecture={key: raw[key] for key in raw if key not in NOT_ARCHITECTURE},
     )

@@ -22,6 +22,13 @@ EPSILON = 1e-8
 """Added to standard deviations, as the official code does."""
 
 
+def cleaned(text: str) -> str:
+    """A text as the official code has it before its prompt: ended, and without `"` and `_`."""
+    if text and text[-1] not in ".?!\"'":
+        text += "."
+    return text.replace('"', "'").replace("_", " ").strip()
+
+
 def combine(
     option: MoEE, hidden: Tensor, cu_seqlens: Tensor, router: RouterOutput | None
 ) -> Tensor:

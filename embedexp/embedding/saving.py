@@ -153,6 +153,7 @@ def self_contained(embedder: Embedder) -> ModelConfig:
         "tokenizer": None,
         "layers": None,
         "lora": None,
+        "quantization": "none",  # the weights in the folder are the rounded ones
         "architecture": architecture,
     }
     return config.model_copy(update={"backbone": config.backbone.model_copy(update=update)})

@@ -71,6 +71,8 @@ def _model(config: Config) -> ModelConfig:
     longest = config.stage.max_tokens
     embedding = Cls(
         name="cls",
+        layers="last",
+        projection=getattr(config.embedding, "projection", None),  # what the source may end in
         normalize=False,
         width=None,
         query_tokens=longest,

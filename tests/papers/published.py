@@ -148,7 +148,13 @@ VALUES: dict[str, dict[str, Any]] = {
     "moee/rw": {"embedding.source": "routing_weights", "embedding.router": "probabilities"},
     "moee/concat": {"embedding.source": "concat", "embedding.standardize": "none"},
     "moee/sum": {"embedding.source": "sum", "embedding.alpha": 1.0},
-    "moee/sum_as_run": {"embedding.router": "logits", "embedding.standardize": "batch"},
+    "moee/sum_as_run": {
+        "embedding.clean": True,
+        "embedding.router": "logits",
+        "embedding.standardize": "batch",
+        "backbone.quantization": "nf4",
+        "backbone.dtype": "bfloat16",
+    },
     f"{NEMOTRON}/stage1": {
         "training.steps": 5773,
         "batching.size": 2048,

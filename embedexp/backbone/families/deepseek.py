@@ -64,4 +64,5 @@ def count(architecture: Mapping[str, Any]) -> ModelCounts:
     return decoder(architecture, layer, special)
 
 
+# Its router is a bare parameter in the published code, too, and stays as it is in 4-bit loading.
 FAMILY = family("deepseek_ocr2_text", count, own_experts=True, plain=False)

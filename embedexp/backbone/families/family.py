@@ -55,7 +55,9 @@ class Family:
     family has none. `max_positions` is the configuration's name for the size of an absolute
     position table, None where positions are relative.
     `model_arguments` are given to the model's class. `positions_after_padding` says that the first
-    position is the padding index + 1, not 0. `own_experts` says that the MLPs are experts already.
+    position is the padding index + 1, not 0. `own_experts` says that the MLPs are experts already,
+    `linear_router` that their router was a linear layer in transformers 4, which 4-bit loading
+    rounds.
     `plain` is false where transformers' `AutoModel` does not know the family.
     """
 
@@ -72,6 +74,7 @@ class Family:
     model_arguments: Mapping[str, Any] = field(default_factory=dict)
     positions_after_padding: bool = False
     own_experts: bool = False
+    linear_router: bool = False
     plain: bool = True
 
     def first_position(self, architecture: Mapping[str, Any]) -> int:

@@ -19,4 +19,4 @@ def count(architecture: Mapping[str, Any]) -> ModelCounts:
     return decoder(architecture, layer)
 
 
-FAMILY = family("mixtral", count, own_experts=True)
+FAMILY = family("mixtral", count, own_experts=True, linear_router=True)

@@ -27,4 +27,4 @@ def count(architecture: Mapping[str, Any]) -> ModelCounts:
     return decoder(architecture, layer)
 
 
-FAMILY = family("olmoe", count, own_experts=True)
+FAMILY = family("olmoe", count, own_experts=True, linear_router=True)

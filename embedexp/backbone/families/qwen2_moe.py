@@ -30,4 +30,4 @@ def count(architecture: Mapping[str, Any]) -> ModelCounts:
     return decoder(architecture, layer, special)
 
 
-FAMILY = family("qwen2_moe", count, own_experts=True)
+FAMILY = family("qwen2_moe", count, own_experts=True, linear_router=True)

@@ -47,5 +47,10 @@ class Backbone(Option):
     attention_dropout: float = field("dropout on attention weights in training", ge=0, lt=1)
     attention: Literal["sdpa", "eager"] = field("implementation of attention", identity=False)
     dtype: Literal["float32", "bfloat16"] = field("type of the weights")
+    quantization: Literal["none", "nf4"] = field(
+        "nf4 rounds the blocks' pretrained matrices as 4-bit loading does, but stores them in "
+        "dtype: its numbers without its savings of memory",
+        without="none",
+    )
     trust_remote_code: bool = field("execute code that the source ships")
     architecture: dict[str, Any] = field("transformers configuration values, model_type among them")

@@ -81,6 +81,9 @@ class MoEE(CommonEmbedding):
     router: Literal["logits", "probabilities"] = field("which of the routers' numbers")
     router_pooling: Literal["last_token", "mean"] = field("whose routing weights are taken")
     alpha: float = field("weight of the routing weights' similarity", gt=0)
+    clean: bool = field(
+        "end texts with a full stop, and take ' for \" and a space for _", without=False
+    )
     standardize: Literal["none", "vector", "batch"] = field("over what parts are standardised")
 
 

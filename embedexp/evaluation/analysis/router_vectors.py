@@ -44,6 +44,7 @@ def with_source(embedder: Embedder, source: Source, **keys: Any) -> Embedder:
         "alpha": 1.0,
     }
     plain |= {"standardize": "none", "normalize": False, "width": None}
+    plain["clean"] = getattr(old, "clean", False)
     option = MoEE(
         name="moee",
         source=source,

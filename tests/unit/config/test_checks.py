@@ -117,6 +117,22 @@ CONTRADICTIONS: list[tuple[list[str], str, list[str]]] = [
         ["embedding.document_tokens=512"],
     ),
     (["backbone.layers=7"], "minilm has 6 layers", ["backbone.layers=null"]),
+    (["backbone.quantization=nf4"], "stage=contrastive trains the weights", ["stage=zero_shot"]),
+    (["stage=probe", "backbone.quantization=nf4"], "stage=probe trains", ["stage=probe"]),
+    (
+        ["stage=zero_shot", "backbone=tiny", "backbone.quantization=nf4"],
+        "nf4 rounds pretrained weights, but backbone.weights=random",
+        ["stage=zero_shot", "backbone.quantization=nf4"],
+    ),
+    (
+        [
+            "stage=zero_shot",
+            "backbone.quantization=nf4",
+            "backbone.lora={rank: 4, alpha: 8, dropout: 0, targets: [all]}",
+        ],
+        "QLoRA",
+        ["stage=zero_shot", "backbone.quantization=nf4"],
+    ),
     (["backbone.architecture.hidden_size=wide"], "is no size", []),
     (["backbone=tiny", "backbone.weights=pretrained"], "names nothing to load", ["backbone=tiny"]),
     (["backbone=tiny", "backbone.tokenizer=null"], "no tokenizer", ["backbone=tiny"]),

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from embedexp.config import Config, compose
+from embedexp.config.frozen import load
 from embedexp.config.sign import canonical_json, identity
 
 if TYPE_CHECKING:
@@ -87,6 +88,16 @@ def test_what_does_not_change_the_result_does_not_count(same: list[str]) -> None
 )
 def test_what_changes_the_result_counts(other: list[str]) -> None:
     assert compose(other).signature != compose([]).signature
+
+
+def test_a_config_from_before_a_key_existed_is_the_same_experiment(tmp_path: Path) -> None:
+    config = compose([])
+    text = config.to_yaml()
+    line = "  quantization: none\n"
+    assert text.count(line) == 1
+    (tmp_path / "config.yaml").write_text(text.replace(line, ""))
+    assert load(tmp_path) == config
+    assert load(tmp_path).signature == config.signature
 
 
 def test_the_cell_is_the_signature_without_the_seed() -> None:

@@ -107,6 +107,8 @@ def typos(count: int, seed: int) -> list[tuple[Spot, list[str]]]:
         wrong = typo(spot.word, draw)
         if not wrong or wrong in spot.valid or wrong[0] in string.digits:
             continue
+        if len(spot.word) == 1:  # nothing of it may be left to recognise
+            continue
         override = f"{spot.before}{wrong}{spot.after}"
         found.setdefault(override, (spot, [*spot.context, override]))
     return list(found.values())

@@ -9,11 +9,12 @@ import pytest
 import torch
 
 from embedexp.batching.token_batch import TokenBatch
+from embedexp.config import compose
 from embedexp.config.errors import UserError
 from embedexp.config.schema.embedding import MoEE, Prompts
 from embedexp.embedding import load, moee, routers
 
-from .conftest import build
+from .conftest import PROMPTS, build
 from .test_embedder import batch
 from .test_saving import disturbed
 
@@ -41,7 +42,8 @@ NATIVE: dict[str, dict[str, Any]] = {
 def option(**changes: Any) -> MoEE:
     content = {
         "name": "moee", "source": "concat", "router": "probabilities",
-        "router_pooling": "last_token", "alpha": 1.0, "standardize": "none", "normalize": True,
+        "router_pooling": "last_token", "alpha": 1.0, "standardize": "none", "clean": False,
+        "normalize": True,
         "width": None, "query_tokens": 64, "document_tokens": 64,
         "prompts": Prompts(search_query="", search_document="", classification="", clustering=""),
     }  # fmt: skip
@@ -255,3 +257,29 @@ def test_every_token_routing_has_routing_weights(routing, texts):
     vectors = embedder.encode(texts)
     assert vectors.shape == (len(texts), 8)
     assert np.abs(vectors[0] - vectors[1]).max() > 1e-3
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("a cat", "a cat."),
+        ("is it?", "is it?"),
+        ("he said 'no'", "he said 'no'"),
+        ('he said "no"', "he said 'no'"),
+        ("a_b ", "a b ."),
+        ("", ""),
+    ],
+)
+def test_texts_are_cleaned_as_by_the_official_code(text, expected):
+    assert moee.cleaned(text) == expected
+    options = {"embedding__source": "hidden_state", "embedding__prompts": PROMPTS}
+    ours = build("tiny", "moe", None, "moee", embedding__clean=True, **options)
+    plain = build("tiny", "moe", None, "moee", **options)
+    np.testing.assert_array_equal(
+        ours.encode([text], task="clustering"), plain.encode([expected], task="clustering")
+    )
+
+
+def test_texts_of_training_are_not_cleaned_and_that_is_told():
+    with pytest.raises(UserError, match="not done to the texts of stage=contrastive"):
+        compose(["embedding=moee", "routing=moe", "embedding.clean=true"])

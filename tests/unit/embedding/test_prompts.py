@@ -71,6 +71,9 @@ def test_the_papers_strings():
         "Instruct: Retrieve semantically similar text.\nQuery: "
     )
     assert prompts("prompt_eol").clustering == "This sentence: {text} means in one word:"
+    as_run = prompts("prompt_eol_as_run")  # MoE-Embedding@f80bebd
+    assert set(as_run.model_dump().values()) == {'This sentence : "{text}" means in one word:"'}
+    assert set(prompts("quoted").model_dump().values()) == {'"{text}"'}
     assert len([name for name in SETS if name.startswith("moee_")]) == 8
 
 
