@@ -43,10 +43,10 @@ Table = dict[str, dict[str, list[Row]]]
 def attach(option: MinedFile, dataset: Dataset) -> Dataset:
     """The first `count` mined negatives of each query that are none of its positives.
 
-    Queries are matched by their text, and by the name of the dataset where the file has it; those
-    without a line have no hard negatives. Several lines of a query add up; where lines name
-    positives, an example takes those of its own, if there are any. The teacher's scores are
-    attached where the file has them.
+    Queries are matched by their text, and by the name of the dataset where the file has it (alone,
+    or with that of its source in a mixture); those without a line have no hard negatives. Several
+    lines of a query add up; where lines name positives, an example takes those of its own, if there
+    are any. The teacher's scores are attached where the file has them.
 
     Raises:
         NoNegativesError: under 1 % of the dataset's queries are in the file.
@@ -55,7 +55,7 @@ def attach(option: MinedFile, dataset: Dataset) -> Dataset:
     files = mined.locate(option.path, "negatives.path")
     stats = [file.stat() for file in files]
     table = _read(tuple(files), tuple((stat.st_mtime_ns, stat.st_size) for stat in stats))
-    rows = table.get(dataset.name) or table.get("", {})
+    rows = _rows_of(table, dataset.name)
     positives: dict[str, set[str]] = {}
     matched = 0
     for query, positive in zip(dataset.queries, dataset.positives, strict=True):
@@ -64,7 +64,7 @@ def attach(option: MinedFile, dataset: Dataset) -> Dataset:
     share = matched / max(1, len(dataset))
     if share < LEAST_SHARE:
         named = sorted(name for name in table if name)
-        of = f", which has {', '.join(named)}" if named and dataset.name not in table else ""
+        of = f", which has {', '.join(named)}" if named and not rows else ""
         raise NoNegativesError(
             f"{share:.1%} of the queries of {dataset.name} are in {files[0].name}{of}",
             where=f"negatives.path={option.path}",
@@ -79,6 +79,24 @@ def attach(option: MinedFile, dataset: Dataset) -> Dataset:
     count = sum(map(len, negatives))
     log.info("%s: %.1f%% of the queries mined, %d negatives", dataset.name, 100 * share, count)
     return replace(dataset, negatives=negatives, teacher_scores=scores if scored else None)
+
+
+def _rows_of(table: Table, name: str) -> dict[str, list[Row]]:
+    """The rows of a dataset, whatever mixture it was mined in, or else those of any dataset.
+
+    A mixture calls a dataset `source`, or `source/dataset` where the source has several: how many
+    it has may differ between mining and training.
+    """
+    source, _, own = name.rpartition("/")
+    for known in filter(None, (name, source, own)):
+        if known in table:
+            return table[known]
+    found: dict[str, list[Row]] = {}
+    for known, rows in table.items():
+        if name in known.rpartition("/")[::2]:
+            for query, lines in rows.items():
+                found.setdefault(query, []).extend(lines)
+    return found or table.get("", {})
 
 
 def _merged(rows: Sequence[Row], positive: str, right: set[str], count: int) -> Row:

@@ -50,6 +50,23 @@ def test_rows_are_matched_by_dataset_and_query(tmp_path):
     assert second.negatives == [["o"], []]
 
 
+@pytest.mark.parametrize(
+    ("mined", "trained"),
+    [
+        ("wordnet", "wordnet/definitions"),  # the source had one dataset when it was mined
+        ("definitions", "wordnet/definitions"),  # it was mined without a mixture
+        ("wordnet/definitions", "wordnet"),
+        ("wordnet/definitions", "definitions"),
+    ],
+)
+def test_a_dataset_finds_its_negatives_in_another_mixture(tmp_path, mined, trained):
+    path = write(
+        tmp_path / "m.parquet", row("a", ["n"], dataset=mined), row("a", ["o"], dataset="other")
+    )
+    (found,) = attach(path, Dataset(trained, "retrieval", ["a"], ["A"]))
+    assert found.negatives == [["n"]]
+
+
 def test_an_example_takes_the_negatives_of_its_own_positive(tmp_path):
     path = write(
         tmp_path / "m.parquet",
