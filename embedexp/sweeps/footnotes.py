@@ -28,6 +28,7 @@ def footnotes(plan: SweepPlan, entries: Mapping[tuple[str, str, str], Entry]) ->
     yield from _reading(plan, entries)
     yield from _scale(plan)
     yield from _missing(entries)
+    yield from _same(plan, entries)
     finished = [run for _, run in plan.cells if run.directory.status.state is State.FINISHED]
     if finished:
         yield from _settings(finished)
@@ -114,6 +115,28 @@ def _missing(entries: Mapping[tuple[str, str, str], Entry]) -> Iterator[str]:
             for place, found in places.items()
         ]
         yield f"Missing: {'; '.join(told)}. Reason: {reason}."
+
+
+def _same(plan: SweepPlan, entries: Mapping[tuple[str, str, str], Entry]) -> Iterator[str]:
+    """Cells that were run apart and yet have the same scores, to the last digit."""
+    runs: dict[tuple[str, str], list[str]] = {}
+    for cell, run in plan.cells:
+        runs.setdefault((cell.row, cell.column), []).append(f"{run.config.run_name} {cell.phase}")
+    values: dict[tuple[str, str], list[tuple[str, int, float]]] = {}
+    for (row, column, measure), entry in entries.items():
+        found = [(measure, seed, value) for seed, value in sorted(entry.values.items())]
+        values.setdefault((row, column), []).extend(found)
+    equal: dict[tuple[tuple[str, int, float], ...], list[tuple[str, str]]] = {}
+    for place, found in values.items():
+        if found:
+            equal.setdefault(tuple(found), []).append(place)
+    for places in equal.values():
+        if len({tuple(runs[place]) for place in places}) > 1:
+            told = " and ".join(JOIN.join(part for part in place if part) for place in places)
+            yield (
+                f"{told} have the same scores to the last digit: what sets them apart has "
+                "changed nothing here."
+            )
 
 
 def _settings(runs: Sequence[PlannedRun]) -> Iterator[str]:

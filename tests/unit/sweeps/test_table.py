@@ -364,3 +364,16 @@ def test_a_suffix_of_no_format_is_refused_rather_than_filled_with_another(suffix
 def test_an_unknown_format_is_answered_with_the_nearest(runs: str) -> None:
     with pytest.raises(UserError, match="did you mean latex"):
         render(table(planned(runs)), "latx")
+
+
+def test_cells_whose_difference_changed_nothing_are_named(runs: str, finish: Any) -> None:
+    found = planned(runs)
+    finished(found, finish, {"a": VALUES["a"], "b": VALUES["a"]})
+    told = "a and b have the same scores to the last digit: what sets them apart has changed"
+    assert any(note.startswith(told) for note in table(found).footnotes)
+
+
+def test_cells_that_differ_in_one_seed_are_not_called_the_same(runs: str, finish: Any) -> None:
+    found = planned(runs)
+    finished(found, finish, {"a": VALUES["a"], "b": [*VALUES["a"][:2], 0.6]})
+    assert not any("to the last digit" in note for note in table(found).footnotes)
