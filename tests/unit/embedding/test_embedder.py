@@ -116,7 +116,7 @@ def test_random_weights_depend_on_the_seed_alone():
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"embedding__width": 129}, "embedding.width=129 is more than the backbone's 128"),
+        ({"embedding__width": 129}, "embedding.width=129 is more than the model's 128"),
         ({"embedding__document_tokens": 513}, "document_tokens=513 is more than .* 512 positions"),
     ],
 )
