@@ -29,6 +29,8 @@ UNREACHABLE = {
 
 FILES = ["*.json", "*.txt", "*.model", "*.safetensors", "1_Pooling/*.json"]
 CODE = ["*.py"]
+KINDS = (".safetensors", ".bin")
+"""Of files with weights; only the first kind is read."""
 DUPLICATES = ["onnx/*", "openvino/*", "*/*.safetensors"]
 
 
@@ -105,7 +107,10 @@ def cached(option: Backbone, source: str, weights: bool) -> Path | None:
             where="backbone.source",
             hint="name an existing folder, or a model on the hub as owner/name",
         ) from None
-    return found if complete(found, weights) else None
+    # What an earlier version fetched lacks the weights of layers after pooling.
+    layers = [found.glob(f"{pattern.removesuffix('*')}*") for pattern in linear_layers(found)]
+    whole = all(any(path.suffix in KINDS for path in paths) for paths in layers)
+    return found if complete(found, weights) and (whole or not weights) else None
 
 
 def packaged(package: Package | None, weights: bool) -> Path | None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from .language_checks import LANGUAGE
 from .problems import Problem, Rule, rule, warning
 from .schema.embedding import PLACEHOLDER
+from .trained import folder_of, options_of
 
 if TYPE_CHECKING:
     from .experiment import Config
@@ -132,14 +133,32 @@ def training_reads_texts_as_they_are(config: Config) -> Problem | None:
 @rule()
 def a_projection_learns(config: Config) -> Problem | None:
     """Language modelling has no vectors: a layer behind them would stay as it was drawn."""
-    width = getattr(config.embedding, "projection", None)
-    if width is None or config.stage.name not in LANGUAGE:
+    width, stage = getattr(config.embedding, "projection", None), config.stage
+    if width is None or _of_the_source(config) == width:
         return None
-    return Problem(
-        f"embedding.projection={width} has no effect in stage={config.stage.name}, "
-        "which trains no vectors",
-        "set embedding.projection=null, and name it in the stage that follows",
-    )
+    if stage.name in LANGUAGE:
+        return Problem(
+            f"embedding.projection={width} has no effect in stage={stage.name}, "
+            "which trains no vectors",
+            "set embedding.projection=null, and name it in the stage that follows",
+        )
+    if "embedding" in stage.uses and "training" not in stage.uses:
+        return warning(
+            f"embedding.projection={width} is drawn at random and not trained, unless "
+            "backbone.source ends in such a layer",
+            "set embedding.projection=null",
+        )
+    return None
+
+
+def _of_the_source(config: Config) -> int | None:
+    """The width of the linear layer that a source of ours ends in."""
+    source = config.backbone.source
+    if config.backbone.weights != "pretrained" or not source:
+        return None
+    embedding = (options_of(folder_of(source)) or {}).get("embedding") or {}
+    found: int | None = embedding.get("projection")
+    return found
 
 
 RULES: tuple[Rule, ...] = (

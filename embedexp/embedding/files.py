@@ -134,9 +134,10 @@ def write_plain_modules(embedder: Embedder, folder: Path) -> None:
     write_json(folder / "1_Pooling" / "config.json", pooling)
     weights: list[dict[str, Tensor]] = []
     if embedder.projection is not None:
-        weights.append(embedder.projection.state_dict())
-        hidden = embedder.projection.out_features
-    if embedder.width < hidden:
+        # Its first dimensions alone are the first rows of the layer.
+        state = embedder.projection.state_dict()
+        weights.append({name: rows[: embedder.width].clone() for name, rows in state.items()})
+    elif embedder.width < hidden:
         # Truncation before normalisation, as a projection onto the first dimensions.
         weights.append({"weight": torch.eye(embedder.width, hidden)})
     for state in weights:

@@ -6,6 +6,7 @@ Conan-embedding-v1 ends in one (arXiv 2408.15710); sentence-transformers calls i
 from __future__ import annotations
 
 import json
+import logging
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -25,21 +26,28 @@ if TYPE_CHECKING:
 
     from .model_config import ModelConfig
 
+log = logging.getLogger(__name__)
+
 PREFIX = PROJECTION.removesuffix(".safetensors")
 
 
 def build(config: ModelConfig, hidden: int, dtype: torch.dtype, device: str) -> nn.Linear | None:
     """The layer `[width, hidden]` with a bias, the source's where it has one; None without one.
 
-    A new one is drawn from torch's global generator.
+    A new one is drawn from torch's global generator. Of a source that was made elsewhere, the
+    backbone alone may be meant.
 
     Raises:
-        UserError: the source ends in a layer of another width, or the option has none.
+        UserError: the source ends in a layer of another width, or in one that the option has not.
     """
     width = getattr(config.embedding, "projection", None)
     stored = None
     if device != "meta" and config.backbone.weights == "pretrained":
-        stored = read(resolve(config.backbone))
+        folder = resolve(config.backbone)
+        if width is None and options_of(folder) is None:
+            _tell_of_what_is_left_out(folder)
+        else:
+            stored = read(folder)
     if stored is not None and (found := len(stored["weight"])) != width:
         raise UserError(
             f"the source ends in a linear layer to {found} dimensions, not embedding.projection="
@@ -117,6 +125,14 @@ def write(layer: nn.Linear, folder: Path) -> None:
 
     state = {f"{PREFIX}.{name}": value.contiguous() for name, value in layer.state_dict().items()}
     save_file(state, folder / PROJECTION, metadata={"format": "pt"})
+
+
+def _tell_of_what_is_left_out(folder: Path) -> None:
+    modules = files.read_json(folder / files.MODULES) or []
+    if any(entry["type"].rsplit(".", 1)[-1] == "Dense" for entry in modules):
+        log.warning(
+            "%s ends in a linear layer, which is left out (embedding.projection=null)", folder
+        )
 
 
 def _named(folder: Path, prefix: str) -> dict[str, Tensor]:

@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING, Any
 from embedexp.config.errors import UserError
 from embedexp.runs import State
 from embedexp.runs.job import Job
-from embedexp.runs.view import INTERRUPTED
 
 from .handing import hand_over
 from .interrupts import sigterm_as_interrupt
-from .order import Order, Standing, Watch
+from .order import Order, Standing, Watch, is_left
 from .outcome import Outcome
 from .plan import Cell, Plan, plan, plan_frozen
 from .process import CellProcess, thread_variables
@@ -175,9 +174,7 @@ def _run_all(
                     settle(Outcome.ended(cell, process))
             for cell in list(taken):
                 state = watch.state(cell.run.path)
-                had = cell.run.job
-                ours = had is not None and (had.host, had.id) == (job.host, job.id)
-                if state in (State.PLANNED, INTERRUPTED) or (state == State.QUEUED and ours):
+                if is_left(cell.run, state):
                     del taken[cell]
                     take(cell)  # nobody has it any more
                 elif state not in _UNDER_WAY:

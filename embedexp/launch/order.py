@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import time
 from enum import Enum
 from typing import TYPE_CHECKING
 
 from embedexp.runs import RunDirectory, State
+from embedexp.runs.status import hostname
+from embedexp.runs.view import INTERRUPTED
 
 from .operate import look
 
@@ -102,6 +105,13 @@ class Watch:
                 state = State.QUEUED
             known = self._seen[str(path)] = (time.monotonic(), state)
         return known[1]
+
+
+def is_left(run: RunDirectory, state: str) -> bool:
+    """Whether nobody is going to carry out a run that stands so, other than this process."""
+    job = run.job
+    ours = job is not None and (job.host, job.id) == (hostname(), str(os.getpid()))
+    return state in (State.PLANNED, INTERRUPTED) or (state == State.QUEUED and ours)
 
 
 def path_of(run: RunDirectory) -> str:

@@ -64,7 +64,7 @@ def attach(option: MinedFile, dataset: Dataset) -> Dataset:
     share = matched / max(1, len(dataset))
     if share < LEAST_SHARE:
         named = sorted(name for name in table if name)
-        of = f", which has {', '.join(named)}" if named and not rows else ""
+        of = f", which has {', '.join(named)}" if named and dataset.name not in table else ""
         raise NoNegativesError(
             f"{share:.1%} of the queries of {dataset.name} are in {files[0].name}{of}",
             where=f"negatives.path={option.path}",
@@ -88,7 +88,8 @@ def _rows_of(table: Table, name: str) -> dict[str, list[Row]]:
     it has may differ between mining and training.
     """
     source, _, own = name.rpartition("/")
-    for known in filter(None, (name, source, own)):
+    mixed = bool(source) and any(known.startswith(f"{source}/") for known in table)
+    for known in filter(None, (name, source, "" if mixed else own)):
         if known in table:
             return table[known]
     found: dict[str, list[Row]] = {}

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 def language(config: Config, embedder: Embedder) -> LanguageObjective:
     """The embedder with its head; a new head is a function of the seed alone."""
     option = embedder.config.backbone
+    if embedder.projection is not None:
+        embedder.projection.requires_grad_(False)  # the source's, which goes along as it is
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(key_of(config.seed, "head"))
         head = heads.load(option, embedder.model)

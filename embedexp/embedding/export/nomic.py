@@ -15,7 +15,7 @@ from embedexp.backbone.weights import state_dtype
 from embedexp.config.errors import UserError
 from embedexp.config.trained import layers_of
 
-from .. import files, saving
+from .. import files, projection, saving
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -65,6 +65,8 @@ def write(embedder: Embedder, folder: Path) -> None:
     gated = embedder.model.config.model_type == nomic_bert.FAMILY.model_type
     state = nomic_layout.write(embedder.model.state_dict(), gated=gated)
     save_file(state, folder / files.WEIGHTS, metadata={"format": "pt"})
+    if embedder.projection is not None:
+        projection.write(embedder.projection, folder)
     with quiet():
         embedder.text_tokenizer.save_pretrained(folder)
     files.write_json(folder / "config.json", configuration(embedder))

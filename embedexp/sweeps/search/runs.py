@@ -11,7 +11,7 @@ from embedexp.config.errors import UserError
 from embedexp.launch import multirun
 from embedexp.launch.handing import hand_over
 from embedexp.launch.operate import look
-from embedexp.launch.order import Calm, Watch
+from embedexp.launch.order import Calm, Watch, is_left
 from embedexp.launch.outcome import Outcome
 from embedexp.launch.plan import frozen
 from embedexp.launch.process import CellProcess, thread_variables
@@ -259,7 +259,12 @@ class Runs:
         self._places.stop()
 
     def _ended_elsewhere(self, cell: Cell) -> tuple[str, str] | None:
-        state = self._elsewhere.state(cell.run.path)
+        state, name = self._elsewhere.state(cell.run.path), cell.run.name
+        if name in self._started and is_left(cell.run, state):
+            self._started.discard(name)
+            self._cells[name] = dataclasses.replace(cell, todo="run")
+            self.start(name)
+            return None
         if state in (State.RUNNING, State.QUEUED):
             return None
         return state, cell.run.status.message or f"another process has left it {state}"

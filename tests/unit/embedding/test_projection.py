@@ -107,9 +107,37 @@ def test_a_source_that_ends_in_a_layer_does_not_lose_it_in_silence(tmp_path):
         with pytest.raises(UserError, match=f"linear layer to {WIDE} dimensions") as told:
             build_embedder(next_stage(source, tmp_path / "model", embedding__projection=other))
         assert f"embedding.projection={WIDE}" in str(told.value)
-    foreign(tmp_path, True)
-    with pytest.raises(UserError, match="linear layer to 40 dimensions"):
-        build_embedder(next_stage(build("tiny"), tmp_path / "theirs"))
+
+
+@pytest.mark.parametrize("activation", [None, torch.nn.Tanh()])
+def test_the_backbone_alone_of_a_model_made_elsewhere_is_a_source(
+    tmp_path, texts, activation, caplog
+):
+    foreign(tmp_path, True, activation)
+    found = build_embedder(next_stage(build("tiny"), tmp_path / "theirs"))
+    np.testing.assert_array_equal(found.encode(texts), build("tiny").encode(texts))
+    assert "ends in a linear layer, which is left out" in caplog.text
+
+
+def test_what_sentence_transformers_saves_of_a_cut_layer_comes_back(tmp_path, texts):
+    embedder = build("tiny", embedding__projection=WIDE, embedding__width=150)
+    embedder.save(tmp_path / "model")
+    (tmp_path / "model" / "embedexp.json").unlink()
+    found = load(tmp_path / "model")
+    assert found.config.embedding.projection == 150
+    np.testing.assert_allclose(found.encode(texts), embedder.encode(texts), atol=1e-6)
+
+
+def test_language_modelling_carries_the_layer_of_its_source_along(tmp_path, texts):
+    source = build("tiny", embedding__projection=WIDE)
+    source.save(tmp_path / "model")
+    words = ["stage=mlm", "loss=mlm", "backbone=tiny", "data.max_examples=40", "batching.size=4"]
+    words += ["backbone.weights=pretrained", f"backbone.source={tmp_path / 'model'}"]
+    words += ["training.steps=2", "tracking=none", "evaluation=none", f"paths.runs={tmp_path}"]
+    run = embedexp.run(embedexp.compose([*words, f"embedding.projection={WIDE}"]), quiet=True)
+    found = load(run.model)
+    torch.testing.assert_close(found.projection.weight, source.projection.weight, rtol=0, atol=0)
+    assert not np.allclose(found.encode(texts), source.encode(texts), atol=1e-4)
 
 
 def test_weights_that_are_not_there_are_missed(tmp_path):
@@ -151,12 +179,13 @@ def test_onnx_has_the_layer_too(tmp_path, texts):
     assert session.get_outputs()[1].shape[1] == 40
 
 
-def test_nomics_layout_has_no_place_for_it(tmp_path):
+def test_nomics_layout_has_it_beside_the_rest(tmp_path, texts):
     from embedexp.embedding.export import write
 
-    embedder = build("tiny", embedding__projection=40)
-    with pytest.raises(UserError, match="format nomic cannot express"):
-        write(embedder, "nomic", tmp_path)
+    rotary = {"base": 10000.0, "max_length": 512}
+    embedder = build("tiny", embedding__projection=40, backbone__positions=rotary)
+    write(embedder, "nomic", tmp_path)
+    np.testing.assert_allclose(load(tmp_path).encode(texts), embedder.encode(texts), atol=1e-6)
 
 
 def test_vectors_can_be_cut_to_what_the_layer_gives():
@@ -167,6 +196,8 @@ def test_vectors_can_be_cut_to_what_the_layer_gives():
     with pytest.raises(UserError, match="no effect in stage=mlm"):
         embedexp.compose(["stage=mlm", "loss=mlm", "embedding.projection=512"])
     embedexp.compose(["embedding.projection=512", "loss.matryoshka.widths=[512,64]"])
+    (told,) = embedexp.compose(["stage=zero_shot", "embedding.projection=7"]).warnings
+    assert "drawn at random and not trained" in str(told)
 
 
 def test_a_folder_that_was_written_before_there_were_such_layers(tmp_path, texts):

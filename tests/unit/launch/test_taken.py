@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 import time
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -13,6 +14,9 @@ from embedexp.launch import local
 from embedexp.launch.plan import plan
 from embedexp.launch.process import CellProcess
 from embedexp.runs import RunDirectory, State
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 SETTINGS = {"processes": 1, "snapshot": False}
 
@@ -115,3 +119,31 @@ def test_what_reads_a_run_that_another_process_carries_out_waits_for_it(
     orphan.communicate(timeout=60)
     assert (one.state, two.state) == (State.FINISHED, State.FINISHED)
     assert first.run.status.starts == 1
+
+
+def test_a_search_starts_again_what_another_process_has_left(
+    base: list[str], stand_in: dict[str, str], tmp_path: Path
+) -> None:
+    from embedexp.sweeps.search.runs import LocalPlaces, Runs
+
+    places = LocalPlaces(1, "study", {"processes": 1, "snapshot": False})
+    runs = Runs(base, (), "study", [], None, places, ("local", {}))
+    (name,) = runs.prepare(["seed=0"], 0)
+    run, held = RunDirectory(tmp_path / "runs" / name), threading.Event()
+
+    def hold() -> None:
+        with run.owned():
+            held.set()
+            time.sleep(1.0)
+
+    thread = threading.Thread(target=hold)
+    thread.start()
+    assert held.wait(30)
+    runs.start(name)  # refused: the lock is held
+    thread.join()
+    until = time.monotonic() + 60
+    while (result := runs.result(name)) is None and time.monotonic() < until:
+        time.sleep(0.2)
+    assert result is not None
+    assert result.reason in (None, "")
+    assert RunDirectory(run.path).status.state is State.FINISHED
