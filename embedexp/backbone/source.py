@@ -108,7 +108,7 @@ def cached(option: Backbone, source: str, weights: bool) -> Path | None:
             hint="name an existing folder, or a model on the hub as owner/name",
         ) from None
     # What an earlier version fetched lacks the weights of layers after pooling.
-    layers = [found.glob(f"{pattern.removesuffix('*')}*") for pattern in linear_layers(found)]
+    layers = [(found / name).glob("*") for name in linear_layers(found)]
     whole = all(any(path.suffix in KINDS for path in paths) for paths in layers)
     return found if complete(found, weights) and (whole or not weights) else None
 
@@ -169,8 +169,8 @@ def downloaded(option: Backbone, source: str) -> Path:
             allow_patterns=FILES + (CODE if option.trust_remote_code else []),
             ignore_patterns=DUPLICATES,
         )
-        if named := linear_layers(Path(folder)):
-            snapshot_download(source, revision=option.revision, allow_patterns=named)
+        if layers := [f"{name}/*" for name in linear_layers(Path(folder))]:
+            snapshot_download(source, revision=option.revision, allow_patterns=layers)
     except GatedRepoError:
         raise UserError(
             f"{source} is gated on the hub",
@@ -196,10 +196,10 @@ def downloaded(option: Backbone, source: str) -> Path:
 
 
 def linear_layers(folder: Path) -> list[str]:
-    """Patterns of the files of a model's layers after pooling: weights in folders of their own."""
+    """The folders, inside a sentence-transformers model's, of its layers after pooling (Dense)."""
     path = folder / "modules.json"
     modules = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else []
-    return [f"{one['path']}/*" for one in modules if one["type"].rsplit(".", 1)[-1] == "Dense"]
+    return [one["path"] for one in modules if one["type"].rsplit(".", 1)[-1] == "Dense"]
 
 
 def unreachable(error: BaseException) -> bool:

@@ -132,17 +132,17 @@ def write_plain_modules(embedder: Embedder, folder: Path) -> None:
     flags = {flag: name == option.name for name, flag in POOLING_FLAGS.items()}
     pooling = {"word_embedding_dimension": hidden, **flags}
     write_json(folder / "1_Pooling" / "config.json", pooling)
-    weights: list[dict[str, Tensor]] = []
+    dense: dict[str, Tensor] | None = None
     if embedder.projection is not None:
         # Its first dimensions alone are the first rows of the layer.
         state = embedder.projection.state_dict()
-        weights.append({name: rows[: embedder.width].clone() for name, rows in state.items()})
+        dense = {name: rows[: embedder.width].clone() for name, rows in state.items()}
     elif embedder.width < hidden:
         # Truncation before normalisation, as a projection onto the first dimensions.
-        weights.append({"weight": torch.eye(embedder.width, hidden)})
-    for state in weights:
-        modules.append((f"{len(modules)}_Dense", DENSE))
-        write_dense(folder / modules[-1][0], state)
+        dense = {"weight": torch.eye(embedder.width, hidden)}
+    if dense is not None:
+        modules.append(("2_Dense", DENSE))
+        write_dense(folder / "2_Dense", dense)
     if option.normalize:
         modules.append((f"{len(modules)}_Normalize", NORMALIZE))
         (folder / modules[-1][0]).mkdir()

@@ -24,19 +24,18 @@ def watching(model: PreTrainedModel) -> Iterator[Callable[[Tensor], Tensor]]:
     """
     family = family_of({"model_type": model.config.model_type})
     blocks: Any = model.get_submodule(family.blocks)
-    total: list[Tensor] = []
+    total: Tensor | float = 0.0
 
     def add(block: Any, arguments: Any, output: Any) -> None:
-        hidden = (output[0] if isinstance(output, tuple) else output).float()
-        total[:] = [total[0] + hidden if total else hidden]
+        nonlocal total
+        total = total + (output[0] if isinstance(output, tuple) else output).float()
 
     # For this pass alone: hooks that stay would be copied along with the model.
     hooks = [block.register_forward_hook(add) for block in blocks[:-1]]
 
     def mean_of(last: Tensor) -> Tensor:
         # Blocks see a batch of one, `[1, t, d]`.
-        others = [others.reshape(last.shape) for others in total]
-        return sum(others, last.float()) / len(blocks)
+        return (total + last.float()).reshape(last.shape) / len(blocks)
 
     try:
         yield mean_of

@@ -5,14 +5,13 @@ Conan-embedding-v1 ends in one (arXiv 2408.15710); sentence-transformers calls i
 
 from __future__ import annotations
 
-import json
 import logging
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import nn
 
-from embedexp.backbone.source import resolve
+from embedexp.backbone.source import linear_layers, resolve
 from embedexp.backbone.weights import PROJECTION
 from embedexp.config.errors import UserError
 from embedexp.config.trained import options_of
@@ -44,10 +43,12 @@ def build(config: ModelConfig, hidden: int, dtype: torch.dtype, device: str) -> 
     stored = None
     if device != "meta" and config.backbone.weights == "pretrained":
         folder = resolve(config.backbone)
-        if width is None and options_of(folder) is None:
-            _tell_of_what_is_left_out(folder)
-        else:
+        if width is not None or options_of(folder) is not None:
             stored = read(folder)
+        elif linear_layers(folder):
+            log.warning(
+                "%s ends in a linear layer, which is left out (embedding.projection=null)", folder
+            )
     if stored is not None and (found := len(stored["weight"])) != width:
         raise UserError(
             f"the source ends in a linear layer to {found} dimensions, not embedding.projection="
@@ -88,8 +89,7 @@ def dense(folder: Path) -> str | None:
     Raises:
         UserError: there are several, or something follows the layer that is no normalisation.
     """
-    modules = files.read_json(folder / files.MODULES) or []
-    places = [entry["path"] for entry in modules if entry["type"].rsplit(".", 1)[-1] == "Dense"]
+    places = linear_layers(folder)
     if not places:
         return None
     if len(places) > 1:
@@ -116,7 +116,7 @@ def width_of(folder: Path) -> int | None:
     place = dense(folder)
     if place is None:
         return None
-    return int(json.loads((folder / place / "config.json").read_text("utf-8"))["out_features"])
+    return int(files.read_json(folder / place / "config.json")["out_features"])
 
 
 def write(layer: nn.Linear, folder: Path) -> None:
@@ -125,14 +125,6 @@ def write(layer: nn.Linear, folder: Path) -> None:
 
     state = {f"{PREFIX}.{name}": value.contiguous() for name, value in layer.state_dict().items()}
     save_file(state, folder / PROJECTION, metadata={"format": "pt"})
-
-
-def _tell_of_what_is_left_out(folder: Path) -> None:
-    modules = files.read_json(folder / files.MODULES) or []
-    if any(entry["type"].rsplit(".", 1)[-1] == "Dense" for entry in modules):
-        log.warning(
-            "%s ends in a linear layer, which is left out (embedding.projection=null)", folder
-        )
 
 
 def _named(folder: Path, prefix: str) -> dict[str, Tensor]:

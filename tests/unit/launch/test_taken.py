@@ -41,6 +41,21 @@ with run.owned():
 """
 
 
+def held_for_a_while(path: Path) -> threading.Thread:
+    """Somebody has the run's lock, and lets it go without having started the run."""
+    held = threading.Event()
+
+    def hold() -> None:
+        with RunDirectory(path).owned():
+            held.set()
+            time.sleep(1.5)
+
+    thread = threading.Thread(target=hold)
+    thread.start()
+    assert held.wait(30)
+    return thread
+
+
 def test_a_run_that_has_finished_since_it_was_planned_is_not_run_again(
     base: list[str], stand_in: dict[str, str]
 ) -> None:
@@ -90,16 +105,7 @@ def test_a_run_whose_other_process_dies_before_it_starts_is_ours_after_all(
 ) -> None:
     planned = plan([base])
     run = planned.cells[0].run
-    other, held = RunDirectory(run.path), threading.Event()
-
-    def hold() -> None:
-        with other.owned():
-            held.set()
-            time.sleep(1.5)
-
-    thread = threading.Thread(target=hold)
-    thread.start()
-    assert held.wait(30)
+    thread = held_for_a_while(run.path)
     (outcome,) = local.launch_plan(planned, SETTINGS)
     thread.join()
     assert (outcome.state, outcome.failed) == (State.FINISHED, False)
@@ -129,16 +135,8 @@ def test_a_search_starts_again_what_another_process_has_left(
     places = LocalPlaces(1, "study", {"processes": 1, "snapshot": False})
     runs = Runs(base, (), "study", [], None, places, ("local", {}))
     (name,) = runs.prepare(["seed=0"], 0)
-    run, held = RunDirectory(tmp_path / "runs" / name), threading.Event()
-
-    def hold() -> None:
-        with run.owned():
-            held.set()
-            time.sleep(1.0)
-
-    thread = threading.Thread(target=hold)
-    thread.start()
-    assert held.wait(30)
+    path = tmp_path / "runs" / name
+    thread = held_for_a_while(path)
     runs.start(name)  # refused: the lock is held
     thread.join()
     until = time.monotonic() + 60
@@ -146,4 +144,4 @@ def test_a_search_starts_again_what_another_process_has_left(
         time.sleep(0.2)
     assert result is not None
     assert result.reason in (None, "")
-    assert RunDirectory(run.path).status.state is State.FINISHED
+    assert RunDirectory(path).status.state is State.FINISHED
