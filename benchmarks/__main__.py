@@ -91,6 +91,7 @@ def main() -> int:
     parser.add_argument("--into", nargs="+", type=Path, default=[], help="files with the marks")
     parser.add_argument("--tiny", action="store_true", help="check that all run: no real figures")
     given = parser.parse_args()
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # users compile once
     for file in given.into:
         marked(file)
     given.to.mkdir(parents=True, exist_ok=True)

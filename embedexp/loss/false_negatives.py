@@ -37,6 +37,14 @@ class Exclusion(Protocol):
         ...
 
 
+class Reversible(Exclusion, Protocol):
+    """One that can also be asked by candidates."""
+
+    def reverse(self, candidates: slice) -> Tensor:
+        """`[candidates, n]` (bool), True where the candidate is no negative of the row."""
+        ...
+
+
 class Agreement:
     """Rows and candidates whose keys are equal in at least one column.
 
@@ -72,6 +80,10 @@ class Agreement:
         for a, b in rest:
             found |= a[rows, None] == b
         return found
+
+    def reverse(self, candidates: slice) -> Tensor:
+        """`[candidates, n]`, True where keys agree."""
+        return Agreement([(b, a) for a, b in self._pairs])(candidates)
 
     def own(self, table: Tensor) -> Tensor:
         """`[n, h]`: whether row i agrees with candidate `table[i, k]`."""
@@ -132,6 +144,16 @@ class OtherAnswers:
         )
         answers[local[self._group[here]], self._answer[here]] = True
         return answers.index_select(1, self._candidate).index_select(0, place)
+
+    def reverse(self, candidates: slice) -> Tensor:
+        """`[candidates, n]`, True where the candidate answers the row's query."""
+        texts, place = _unique(self._candidate[candidates])
+        local = torch.full((self._answers + 1,), -1, dtype=torch.int64, device=texts.device)
+        local[texts] = torch.arange(len(texts), device=texts.device)
+        here = (local[self._answer] >= 0) & (self._answer < self._answers)
+        answers = torch.zeros(len(texts), self._groups, dtype=torch.bool, device=texts.device)
+        answers[local[self._answer[here]], self._group[here]] = True
+        return answers.index_select(1, self._group).index_select(0, place)
 
     def own(self, table: Tensor) -> Tensor:
         """`[n, h]`: whether candidate `table[i, k]` answers the query of row i."""

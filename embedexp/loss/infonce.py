@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from math import log
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import torch
 from torch import Tensor, nn
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
     from embedexp.batching.collate import TrainingBatch
     from embedexp.config.schema.loss import InfoNCE
+
+    from .false_negatives import Reversible
 
 TERMS = (
     "other_positives",
@@ -148,6 +150,9 @@ def _loss(
         raise ValueError("document_to_query needs a term of the batch, such as other_positives")
     queries, positives, *rest = towers
     planned = []
+    if "document_to_query" in directions:
+        back = _blocks(positives, queries, keys.swapped(), denominator)
+        planned.append(Direction(positives, queries, tuple(back)))
     if "query_to_document" in directions:
         blocks: list[Block] = []
         own: OwnBlock | None = None
@@ -155,12 +160,23 @@ def _loss(
             blocks, own = _hard(queries, rest[0], owner, keys, denominator)
         blocks = _blocks(queries, positives, keys, denominator) + blocks
         planned.append(Direction(queries, positives, tuple(blocks), own))
-    if "document_to_query" in directions:
-        back = tuple(_blocks(positives, queries, keys.swapped(), denominator))
-        planned.append(Direction(positives, queries, back))
+    if len(planned) == 2 and "other_positives" in denominator:
+        planned = _shared(*planned)
     if not isinstance(temperature, Tensor):
         temperature = torch.tensor(temperature, dtype=torch.float64)
     return softmax_loss(planned, sources, temperature.to(sources[0].device), margin)
+
+
+def _shared(back: Direction, forth: Direction) -> list[Direction]:
+    """Directions whose first blocks, other_positives, are each other's transpose."""
+    first, *others = back.blocks
+    block, *more = forth.blocks
+    # What follows from the keys of the batch can be asked both ways.
+    block = replace(block, reverse=cast("Sequence[Reversible]", first.exclusions))
+    return [
+        replace(back, blocks=(replace(first, deferred=True), *others)),
+        replace(forth, blocks=(block, *more)),
+    ]
 
 
 def _in_batch(denominator: Collection[str]) -> bool:

@@ -14,7 +14,7 @@ from .precision import at_least_float32
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from .false_negatives import Exclusion
+    from .false_negatives import Exclusion, Reversible
 
 ELEMENTS = {"cpu": 2**21, "other": 2**24}
 """Numbers in a strip of scores, by device: 8 MiB in float32 on a CPU, 64 MiB elsewhere."""
@@ -43,12 +43,18 @@ class Block:
     """Row i of `rows` (anchors or targets) against every vector of `columns`.
 
     Left out are candidates that an exclusion names, and number i itself with `diagonal`.
+
+    Two directions may hold the same scores, one by rows and the other by columns. The block of
+    the first then leaves its gradient to that of the second (`deferred`), which has the first's
+    exclusions in `reverse`: four products of matrices in place of six.
     """
 
     rows: Tower
     columns: Tower
     exclusions: Sequence[Exclusion] = ()
     diagonal: bool = True
+    deferred: bool = False
+    reverse: Sequence[Reversible] | None = None
 
 
 @dataclass(frozen=True)
@@ -81,7 +87,8 @@ def softmax_loss(
     `sources` are tensors `[m, d]` of one width, of any length of vectors; `temperature` has one
     element. Candidates whose cosine is above the target's by more than `margin` are left out.
     Memory beyond the gradients is one strip of rows, whatever the batch; gradients are computed in
-    the forward pass and only scaled in the backward pass, which is differentiable once.
+    the forward pass and only scaled in the backward pass, which is differentiable once. A direction
+    with a deferred block comes before the one that has it in `reverse`.
     """
     value: Tensor = _SoftmaxLoss.apply(  # type: ignore[no-untyped-call]
         tuple(directions), margin, torch.is_grad_enabled(), temperature, *sources
@@ -151,6 +158,8 @@ class _Strips:
         self.margin = margin
         self.value = self.sources[0].new_zeros(())
         self.slope = self.sources[0].new_zeros(())  # of the value along the scale
+        # Of the direction with a deferred block, by anchor: log of weight / softmax's sum, limits.
+        self.deferred: list[tuple[Tensor, Tensor | None]] = []
 
     def add(self, direction: Direction, weight: float) -> None:
         """Add `weight` times the sum over all anchors."""
@@ -173,6 +182,9 @@ class _Strips:
             self._scores(block, side, rows)
             for block, side in zip(direction.blocks, sides, strict=True)
         ]
+        reverse = [self._reverse(b, t, rows) for b, t in zip(direction.blocks, tiles, strict=True)]
+        for block, tile in zip(direction.blocks, tiles, strict=True):
+            _leave_out(tile, block, [exclusion(rows) for exclusion in block.exclusions], rows)
         own = direction.own
         if own is not None:
             table, near = own.table[rows], own.columns.of(self.sources)[own.table[rows]]
@@ -194,15 +206,22 @@ class _Strips:
             return
 
         share = weight / total
+        if any(block.deferred for block in direction.blocks):
+            self.deferred.append((share.log() - top, limit))
         pull = -others * share  # of the target's own logit: its probability less one
         self.slope += (pull * cosine).sum()
         to_anchors, to_targets = pull[:, None] * targets, pull[:, None] * anchors
-        for block, side, tile in zip(direction.blocks, sides, tiles, strict=False):
+        for block, side, tile, other in zip(direction.blocks, sides, tiles, reverse, strict=False):
+            if block.deferred:
+                continue
+            factor = share[:, None]
+            if other is not None:
+                tile, factor = other.addcmul_(tile, factor), torch.ones_like(factor)
             tile.mul_(block.columns.of(self.inverse))
-            back = (tile @ block.columns.of(self.sources)).mul_(share[:, None])
+            back = (tile @ block.columns.of(self.sources)).mul_(factor)
             self.slope += (back * side).sum()
             (to_anchors if side is anchors else to_targets).add_(back)
-            block.columns.of(self.gradients).addmm_(tile.T, side * share[:, None])
+            block.columns.of(self.gradients).addmm_(tile.T, side * factor)
         if own is not None:
             tile = tiles[-1].mul_(own.columns.of(self.inverse)[table]).mul_(share[:, None])
             back = torch.bmm(tile[:, None], near)[:, 0]
@@ -220,18 +239,20 @@ class _Strips:
         return tower.of(self.sources)[rows] * tower.of(self.inverse)[rows, None]
 
     def _scores(self, block: Block, side: Tensor, rows: slice) -> Tensor:
-        """Cosines over temperature `[rows, m]`, -inf where a candidate is left out."""
+        """Cosines over temperature `[rows, m]`."""
         tile = side @ block.columns.of(self.sources).T
-        tile.mul_(block.columns.of(self.inverse) * self.scale)
-        if block.exclusions:
-            first, *rest = block.exclusions
-            excluded = first(rows)
-            for exclusion in rest:
-                excluded |= exclusion(rows)
-            tile.masked_fill_(excluded, float("-inf"))
-        if block.diagonal:
-            tile[:, rows].diagonal().fill_(float("-inf"))
-        return tile
+        return tile.mul_(block.columns.of(self.inverse) * self.scale)
+
+    def _reverse(self, block: Block, tile: Tensor, rows: slice) -> Tensor | None:
+        """Weighted probabilities `[rows, m]` of the deferred direction, from the same scores."""
+        if block.reverse is None or not self.gradients:
+            return None
+        logs, limits = zip(*self.deferred, strict=True)
+        other = tile + torch.cat(logs)
+        if self.margin is not None:
+            other.masked_fill_(tile > torch.cat(limits), float("-inf"))
+        _leave_out(other, block, [exclusion.reverse(rows) for exclusion in block.reverse], rows)
+        return other.exp_()
 
     def finished(self) -> list[Tensor]:
         """The gradients of the sources: through the scale, and along the sphere only."""
@@ -249,3 +270,14 @@ class _Strips:
     def temperature_gradient(self) -> Tensor:
         """The value's slope along the temperature, which is 1 / scale."""
         return -self.slope * self.scale.square()
+
+
+def _leave_out(tile: Tensor, block: Block, excluded: Sequence[Tensor], rows: slice) -> None:
+    """-inf in `tile [rows, m]` where a candidate is no negative."""
+    if excluded:
+        first, *rest = excluded
+        for more in rest:
+            first |= more
+        tile.masked_fill_(first, float("-inf"))
+    if block.diagonal:
+        tile[:, rows].diagonal().fill_(float("-inf"))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
+from torch.utils.flop_counter import FlopCounterMode
 
 from embedexp.loss import info_nce, tiles
 from embedexp.loss.infonce import DIRECTIONS, TERMS, InfoNCELoss
@@ -195,3 +196,16 @@ def test_strips_stay_within_their_size_however_large_the_batch(monkeypatch):
     info_nce(q, p, temperature=0.1, denominator=["other_positives", "other_queries"])
     assert max(largest) <= 4096 / 2
     assert sum(largest) == 2 * 100 * 100
+
+
+def test_the_other_direction_costs_one_product_more():
+
+    def products(directions):
+        q, p = (torch.randn(64, 16, requires_grad=True) for _ in range(2))
+        with FlopCounterMode(display=False) as counter:
+            info_nce(
+                q, p, temperature=0.1, denominator=["other_positives"], directions=directions
+            ).backward()
+        return counter.get_total_flops() / (2 * 64 * 64 * 16)
+
+    assert products(BOTH) == pytest.approx(products(FORWARD) + 1)
