@@ -109,8 +109,8 @@ def packed_loop(
     lines = (folder / "pairs.jsonl").read_text(encoding="utf-8").splitlines()
     pairs = [json.loads(line) for line in lines]
     ends = []
-    for step in range(steps):
-        some = pairs[step * batch : (step + 1) * batch]
+    for _ in range(steps):
+        some = pairs[:batch]
         texts = [pair["query"] for pair in some] + [pair["positive"] for pair in some]
         ids = tokenizer(texts, truncation=True, max_length=tokens)["input_ids"]
         with torch.autocast("cpu", torch.bfloat16) if bf16 else nullcontext():

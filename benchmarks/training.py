@@ -6,7 +6,8 @@
 
 Both train MiniLM (6 layers, width 384) on docstrings and code of the standard library with in-batch
 negatives at temperature 0.05, fused AdamW, the same batch size, dropout, precision and longest
-text (128 tokens). `--equal` takes only texts that fill 64 tokens, so that nothing is padded.
+text (128 tokens). Each step has the same pairs, drawn once, so that all sides do the same work
+however they shuffle. `--equal` takes only texts that fill 64 tokens, so that nothing is padded.
 `--cached` compares the gradient cache with CachedMultipleNegativesRankingLoss, `--bare` the plain
 step with the hand-written loop of `packed_loop.py`, which is the practical limit. Each
 measurement is a process of its own, in turns; the clock is processor time from the end of the
@@ -21,6 +22,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import random
 import statistics
 import subprocess
 import sys
@@ -170,21 +172,18 @@ def prepare(arguments: argparse.Namespace, folder: Path) -> str:
         ]
         if not arguments.equal or min(lengths) == tokens:
             pairs.append((query, positive, lengths))
-    need = arguments.batch * (arguments.steps + WARM_UPS)
-    pairs = (pairs * (need // len(pairs) + 1)) if arguments.equal else pairs
+    random.Random(0).shuffle(pairs)
+    pairs = (pairs * (arguments.batch // len(pairs) + 1))[: arguments.batch]
     with (folder / "pairs.jsonl").open("w", encoding="utf-8") as file:
         for number, (query, positive, _) in enumerate(pairs):
             # Repeated pairs must differ, or they would not be each other's negatives.
             suffix = f" {number}" if arguments.equal else ""
             line = {"query": f"{query}{suffix}", "positive": f"{positive}{suffix}"}
             file.write(json.dumps(line) + "\n")
-    shares = []
-    for start in range(0, len(pairs) - arguments.batch + 1, arguments.batch):
-        for side in (0, 1):
-            column = [pair[2][side] for pair in pairs[start : start + arguments.batch]]
-            shares.append((sum(column), max(column) * len(column)))
-    efficiency = sum(real for real, _ in shares) / sum(padded for _, padded in shares)
-    return f"{len(pairs):,} pairs, padding efficiency of a batch {efficiency:.2f}"
+    columns = [[lengths[side] for _, _, lengths in pairs] for side in (0, 1)]
+    real, padded = sum(map(sum, columns)), sum(len(each) * max(each) for each in columns)
+    efficiency = real / padded
+    return f"{len(pairs):,} pairs, {real:,} tokens, padding efficiency {efficiency:.2f}"
 
 
 def measured(side: str, arguments: argparse.Namespace, folder: Path) -> tuple[float, float]:

@@ -69,7 +69,8 @@ def packed_attention(
     parts = []
     for tensor in (query, key, value):
         rows = tensor[0].transpose(0, 1)
-        padded = read_rows(rows.float() if slow else rows, layout.pad, layout.unpad)
+        rows = rows.float() if slow else rows
+        padded = rows if layout.in_order else read_rows(rows, layout.pad, layout.unpad)
         parts.append(torch.split(padded, sizes))
     with torch.autocast("cpu", enabled=False) if slow else nullcontext():
         outputs = [
@@ -77,7 +78,9 @@ def packed_attention(
             for queries, keys, values, bucket in zip(*parts, buckets, strict=True)
         ]
     padded = outputs[0] if len(outputs) == 1 else torch.cat(outputs)
-    rows = read_rows(padded, layout.unpad, layout.pad, layout.filled)
+    rows = padded
+    if not layout.in_order:
+        rows = read_rows(padded, layout.unpad, layout.pad, layout.filled)
     return rows.to(dtype)[None], None
 
 

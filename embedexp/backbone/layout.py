@@ -69,13 +69,15 @@ class PackedLayout:
 
     `pad [p]` is the packed row that each padded slot reads (padding repeats a sequence's last
     token), `unpad [t]` the slot of each packed row, `filled [p]` 1 where a slot is real and 0
-    where it is padding, or None if none is padding.
+    where it is padding, or None if none is padding. With `in_order` each row is in its own slot,
+    as where all lengths are equal.
     """
 
     buckets: tuple[Bucket, ...]
     pad: Tensor
     unpad: Tensor
     filled: Tensor | None
+    in_order: bool = False
 
     @staticmethod
     def build(
@@ -104,6 +106,7 @@ class PackedLayout:
 
         within = np.arange(int(sizes.sum())) - np.repeat(starts, sizes)
         unpad = np.repeat(slots, sizes) + within
+        in_order = np.array_equal(unpad, np.arange(offset))
         filled = None
         if offset > len(unpad):
             real_slots = np.zeros(offset, dtype=np.float32)
@@ -114,6 +117,7 @@ class PackedLayout:
             torch.from_numpy(np.concatenate(pad)).to(device),
             torch.from_numpy(unpad).to(device),
             filled,
+            in_order,
         )
 
 

@@ -58,8 +58,9 @@ def gradients(model, hidden):
     return {name: p.grad.clone() for name, p in model.named_parameters()}
 
 
-def test_packed_equals_transformers_padded_with_gradients(model):
-    batch = pack(LENGTHS)
+@pytest.mark.parametrize("lengths", [LENGTHS, [6, 6, 6], [9, 9, 4]], ids=str)
+def test_packed_equals_transformers_padded_with_gradients(model, lengths):
+    batch = pack(lengths)
     packed, padded = packed_forward(model, batch, native(model)), padded_forward(model, batch)
     torch.testing.assert_close(packed, padded, atol=1e-5, rtol=0)
     ours, theirs = gradients(model, packed), gradients(model, padded)
@@ -130,6 +131,16 @@ def test_layout_returns_every_row_to_its_place():
     rows = torch.arange(sum(LENGTHS))
     assert torch.equal(rows[layout.pad][layout.unpad], rows)
     assert layout.filled.sum() == len(rows)
+
+
+@pytest.mark.parametrize(
+    ("lengths", "in_order"),
+    [([6, 6, 6], True), ([9, 9, 4], True), ([4, 9], False), ([9, 8], False)],
+)
+def test_rows_that_are_in_their_slots_are_not_moved(lengths, in_order):
+    layout = PackedLayout.build(lengths)  # 9 and 8 are one group, with padding
+    assert layout.in_order is in_order
+    assert torch.equal(layout.pad, torch.arange(sum(lengths))) is in_order
 
 
 @pytest.mark.parametrize("mask", ["bidirectional", "causal", "soft"])
