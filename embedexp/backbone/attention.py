@@ -78,10 +78,9 @@ def packed_attention(
             for queries, keys, values, bucket in zip(*parts, buckets, strict=True)
         ]
     padded = outputs[0] if len(outputs) == 1 else torch.cat(outputs)
-    rows = padded
     if not layout.in_order:
-        rows = read_rows(padded, layout.unpad, layout.pad, layout.filled)
-    return rows.to(dtype)[None], None
+        padded = read_rows(padded, layout.unpad, layout.pad, layout.filled)
+    return padded.to(dtype)[None], None
 
 
 def attend(

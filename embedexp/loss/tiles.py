@@ -86,9 +86,10 @@ def softmax_loss(
 
     `sources` are tensors `[m, d]` of one width, of any length of vectors; `temperature` has one
     element. Candidates whose cosine is above the target's by more than `margin` are left out.
-    Memory beyond the gradients is one strip of rows, whatever the batch; gradients are computed in
-    the forward pass and only scaled in the backward pass, which is differentiable once. A direction
-    with a deferred block comes before the one that has it in `reverse`.
+    Memory beyond the gradients is one strip of rows, or two where directions share scores, whatever
+    the batch; gradients are computed in the forward pass and only scaled in the backward pass,
+    which is differentiable once. A direction with a deferred block comes before the one that has it
+    in `reverse`.
     """
     value: Tensor = _SoftmaxLoss.apply(  # type: ignore[no-untyped-call]
         tuple(directions), margin, torch.is_grad_enabled(), temperature, *sources

@@ -199,7 +199,6 @@ def test_strips_stay_within_their_size_however_large_the_batch(monkeypatch):
 
 
 def test_the_other_direction_costs_one_product_more():
-
     def products(directions):
         q, p = (torch.randn(64, 16, requires_grad=True) for _ in range(2))
         with FlopCounterMode(display=False) as counter:
