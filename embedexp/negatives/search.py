@@ -34,7 +34,7 @@ class Vectors(Protocol):
         """`(n, d)`."""
 
     def __getitem__(self, index: Any, /) -> NDArray[np.floating[Any]]:
-        """The rows of a slice or of an array of row numbers."""
+        """The rows of a slice, or a copy of those that an array of row numbers names."""
 
 
 @dataclass(frozen=True)
@@ -166,10 +166,14 @@ def _nearest(
                 scores[rows, columns] = -np.inf
             best.add(part.start, scores, begin)
     numbers, values = best.close()
-    exact = np.full(numbers.shape, -np.inf)
-    rows, columns = np.nonzero(numbers >= 0)
-    exact[rows, columns] = pair_scores(queries, documents, rows, numbers[rows, columns])
     error = _error(d) * np.sqrt(dots(queries, queries)) * longest
+    # What float32 puts further below the k-th than both can be wrong needs no second look.
+    least = np.full(count, -np.inf)
+    if kept > k:
+        least = below(np.partition(values, kept - k, axis=1)[:, kept - k] - 2 * error)
+    exact = np.full(numbers.shape, -np.inf)
+    rows, columns = np.nonzero((numbers >= 0) & (values >= least[:, None]))
+    exact[rows, columns] = pair_scores(queries, documents, rows, numbers[rows, columns])
     # A list that is not full has everything that is not forbidden.
     full = (numbers >= 0).all(1) & (kept < documents.shape[0])
     ceiling = np.where(full, values.min(1, initial=np.inf) + error, -np.inf)
@@ -252,8 +256,8 @@ class _Best:
         numbers = np.concatenate([self.numbers[rows], numbers], 1)
         best = np.argpartition(values, values.shape[1] - self.kept, axis=1)[:, -self.kept :]
         values = np.take_along_axis(values, best, 1)
-        self.values[rows] = -np.inf
-        self.numbers[rows] = -1
+        self.values[rows, self.kept :] = -np.inf
+        self.numbers[rows, self.kept :] = -1
         self.values[rows, : self.kept] = values
         self.numbers[rows, : self.kept] = np.take_along_axis(numbers, best, 1)
         self.filled[rows], self.limit[rows] = self.kept, values.min(1)

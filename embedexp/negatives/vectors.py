@@ -42,7 +42,9 @@ class Normalised:
 
     def __getitem__(self, index: Any) -> NDArray[np.float32]:
         rows = np.asarray(self.base[index], np.float32)
-        return np.asarray(rows * self.factors[index][:, None])
+        # Rows that were chosen by number are a copy already.
+        into = rows if isinstance(index, np.ndarray) and rows.flags.writeable else None
+        return np.asarray(np.multiply(rows, self.factors[index][:, None], out=into))
 
 
 @dataclass(frozen=True)
