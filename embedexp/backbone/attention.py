@@ -18,6 +18,7 @@ from transformers import AttentionInterface
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.masking_utils import AttentionMaskInterface, sdpa_mask
 
+from .dropout import dropout as drop
 from .rows import read_rows
 
 if TYPE_CHECKING:
@@ -100,7 +101,8 @@ def attend(
     if groups > 1:
         key, value = key.repeat_interleave(groups, 1), value.repeat_interleave(groups, 1)
     bias = None if bucket.bias is None else bucket.bias.to(query.dtype)
-    if eager:
+    # sdpa has no kernel with dropout on a CPU and writes it out with torch's, slower, dropout.
+    if eager or (dropout > 0 and query.device.type == "cpu"):
         output = written_out(query, key, value, bias, dropout, bucket.causal, scaling)
     else:
         output = scaled_dot_product_attention(
@@ -119,8 +121,8 @@ def written_out(
     scaling: float | None,
 ) -> Tensor:
     """Attention as its formula says, with a float32 softmax; all are `[n, h, l, d]`."""
-    scores = query @ key.transpose(-1, -2)
-    scores = scores * (query.shape[-1] ** -0.5 if scaling is None else scaling)
+    scores = query * (query.shape[-1] ** -0.5 if scaling is None else scaling)
+    scores = scores @ key.transpose(-1, -2)
     if bias is not None:
         scores = scores + bias
     if causal:
@@ -128,7 +130,7 @@ def written_out(
         closed = torch.ones(length, length, dtype=torch.bool, device=scores.device).triu(1)
         scores = scores.masked_fill(closed, float("-inf"))
     weights = scores.softmax(-1, dtype=torch.float32).to(query.dtype)
-    return torch.dropout(weights, dropout, train=dropout > 0) @ value
+    return (drop(weights, dropout) if dropout > 0 else weights) @ value
 
 
 def mask_unless_packed(*args: Any, attention_mask: Tensor | None = None, **kwargs: Any) -> Any:

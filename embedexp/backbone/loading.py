@@ -13,6 +13,7 @@ from transformers.initialization import no_init_weights
 from embedexp.config.errors import UserError
 
 from . import attention, lora, native_deepseek, quantization, weights
+from .dropout import quicken
 from .families import Family, deepseek, family_of
 from .positions import convert, native
 from .quiet import quiet
@@ -51,6 +52,7 @@ def load(
         model = pretrained(option, route)
     if option.lora is not None:
         lora.attach(option.lora, model, family_of(native(option)))
+    quicken(model)
     return model.to(device), load_tokenizer(option)
 
 

@@ -14,6 +14,8 @@ from torch import nn
 
 from embedexp.config.errors import UserError
 
+from .quiet import quiet
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
@@ -36,7 +38,8 @@ def rounding() -> Callable[[Tensor], Tensor]:
         UserError: bitsandbytes is not installed.
     """
     try:
-        from bitsandbytes.functional import dequantize_4bit, quantize_4bit
+        with quiet():
+            from bitsandbytes.functional import dequantize_4bit, quantize_4bit
     except ImportError:
         raise UserError(
             "backbone.quantization=nf4 needs bitsandbytes, which is not installed",

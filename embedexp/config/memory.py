@@ -254,7 +254,8 @@ class _Model:
         if not written and (self.gpu or not backbone.attention_dropout):
             return 0.0
         heads, length = self.architecture["num_attention_heads"], longest_sequence(self.config)
-        return float(heads * length * self.size * (2 if written else 3))
+        kept = 2 * self.size + (1 if backbone.attention_dropout else 0)  # weights twice, a mask
+        return float(heads * length * kept)
 
     def activations(self, tokens: float, checkpointing: bool) -> float:
         """Bytes that a forward pass over so many tokens keeps, and its backward pass adds at once.

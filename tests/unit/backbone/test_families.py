@@ -115,8 +115,9 @@ def test_a_future_token_counts_where_the_family_looks_ahead(family):
     changed[19] = 4
     future = TokenBatch(changed, batch.cu_seqlens, batch.task_ids, batch.roles)
     before, after = (packed_forward(model, b, own_mask(family)) for b in (batch, future))
-    assert bool((before[:19] != after[:19]).any()) is (family not in CAUSAL)
-    assert (before[19] != after[19]).any()
+    # Experts get another number of rows, whose products some processors round otherwise.
+    assert bool((before[:19] - after[:19]).abs().max() > 1e-5) is (family not in CAUSAL)
+    assert (before[19] - after[19]).abs().max() > 1e-5
     torch.testing.assert_close(before[20:], after[20:], atol=1e-5, rtol=0)
 
 
