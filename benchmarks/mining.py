@@ -48,6 +48,8 @@ def inputs(queries: int, documents: int) -> tuple[np.ndarray, np.ndarray]:
 
 def ours(queries: np.ndarray, documents: np.ndarray, method: str) -> Any:
     """Mine with embedexp; returns a function that gives lists of documents by query."""
+    import torch  # noqa: F401 - as on the other side, it is there since the teacher embedded
+
     from embedexp.negatives.mining import mine_with
     from embedexp.negatives.rules import Rules
     from embedexp.negatives.teachers import Embeddings

@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 MOST_RESTARTS = 3
 """Restarts in a row without any progress after which a job gives up."""
 
+PORTS = range(20_000, 32_768)
+"""Where ranks meet: below what Linux gives to outgoing connections, one of which may be there."""
+
 _SCONTROL_SECONDS = 60.0
 _SIGNALS = (signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2)
 # What changes without the run getting any further.
@@ -88,7 +91,11 @@ def _become_rank() -> None:
     """Tell this process its rank, as torchrun would."""
     from submitit.helpers import TorchDistributedEnvironment
 
-    os.environ.pop("MASTER_PORT", None)  # one that the submitting shell had would be taken over
+    # One that the submitting shell had would be taken over. Jobs that follow each other, and the
+    # elements of an array, have ids and so ports of their own.
+    os.environ.pop("MASTER_PORT", None)
+    if (number := os.environ.get("SLURM_JOB_ID", "")).isdecimal():
+        os.environ["MASTER_PORT"] = str(PORTS[int(number) % len(PORTS)])
     # A task sees all GPUs of its node, and takes that of its local rank.
     TorchDistributedEnvironment().export(set_cuda_visible_devices=False, overwrite=True)
 

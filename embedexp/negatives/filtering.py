@@ -10,7 +10,8 @@ import numpy as np
 from embedexp.config.errors import UserError
 
 from .forbidden import as_columns
-from .search import RESCORED, Tile, dots
+from .products import dots, lengths, rounding
+from .search import RESCORED, Tile
 from .vectors import Normalised, Subset
 
 if TYPE_CHECKING:
@@ -131,7 +132,7 @@ def _ranks(
         rows = slice(begin, min(n, begin + tile.block))
         block = np.asarray(queries[rows], np.float32)
         own = scores[rows] = dots(block, np.asarray(documents[rows], np.float32))
-        lengths = np.sqrt(dots(block, block))
+        long = rounding(d) * lengths(block)
         parts = [
             slice(low, min(len(block), low + tile.queries))
             for low in range(0, len(block), tile.queries)
@@ -140,7 +141,7 @@ def _ranks(
         for start in range(0, len(first), tile.documents):
             numbers = first[start : start + tile.documents]
             vectors = np.asarray(documents[numbers], np.float32)
-            error = (d + 2) * 2.0**-24 * 1.01 * lengths * np.sqrt(dots(vectors, vectors).max())
+            error = long * lengths(vectors).max()
             for part, theirs in zip(parts, lists, strict=True):
                 found = block[part] @ vectors.T
                 found[theirs.within(numbers)] = -np.inf

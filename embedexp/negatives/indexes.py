@@ -9,7 +9,8 @@ import numpy as np
 
 from embedexp.config.errors import UserError
 
-from .search import SPARE, Hits, best_first, pair_scores
+from .products import SPARE
+from .search import Hits, best_first, pair_scores
 
 if TYPE_CHECKING:
     from embedexp.config.schema.stage import MiningSearch

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from embedexp.config.errors import UserError
+from .products import Half, Single, dots, has_matrix_unit, length, lengths, rounding
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -15,11 +15,12 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from .forbidden import Forbidden
+    from .products import Product
 
-SPARE = 8
-"""Candidates kept beyond those asked for: room for what float32 puts in the wrong order."""
 ROOM = 256
 """Candidates at most that a query's list takes beyond those before it is thinned out."""
+UNSURE = 0.02
+"""The share of queries for which bfloat16 may not tell, before all are compared in float32."""
 TOGETHER = 256
 """Queries that are decided in float64 at a time."""
 RESCORED = 2**18
@@ -78,21 +79,26 @@ def search(
     """The `k` documents with the highest dot products, of those that a query is not forbidden.
 
     Exact: tiles are compared in float32, what could be among the best is scored again in float64,
-    and queries for which float32 can't tell (many equal scores) are searched in float64. The
-    result does not depend on the tile.
+    and queries for which float32 can't tell (many equal scores) are searched in float64. Where the
+    processor has instructions for it, tiles are compared in bfloat16 first, for as long as that
+    tells for nearly all queries. The result depends on neither that nor the tile.
     """
     tile = tile or Tile()
     n, m = queries.shape[0], documents.shape[0]
     found = min(k, m)
     hits = Hits(np.full((n, k), -1, np.int64), np.full((n, k), -np.inf))
+    half = has_matrix_unit()
     for begin in range(0, n, tile.block):
         rows = slice(begin, min(n, begin + tile.block))
         block = np.asarray(queries[rows], np.float32)
         barred = None if forbidden is None else forbidden.rows(rows)
-        best, scores, ceiling = _nearest(block, documents, found, barred, tile)
+        if half:
+            best, scores, unsure = _nearest(Half(block), documents, found, barred, tile)
+            half = len(unsure) <= UNSURE * len(block)
+        if not half:
+            best, scores, unsure = _nearest(Single(block), documents, found, barred, tile)
         hits.documents[rows, :found], hits.scores[rows, :found] = best, scores
         worst = scores.min(1, initial=np.inf)
-        unsure = np.flatnonzero(np.isfinite(ceiling) & ~(worst > ceiling))
         for low in range(0, len(unsure), TOGETHER):
             some = unsure[low : low + TOGETHER]
             result = _in_double(
@@ -116,11 +122,6 @@ def pair_scores(
     return scores
 
 
-def dots(left: NDArray[Any], right: NDArray[Any]) -> NDArray[np.float64]:
-    """Row by row, `[p]`; equal rows give equal sums, wherever they stand."""
-    return np.asarray(np.einsum("pd,pd->p", left, right, dtype=np.float64))
-
-
 def best_first(
     documents: NDArray[np.int64], scores: NDArray[np.float64]
 ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
@@ -138,62 +139,50 @@ def _tiles(documents: Vectors, size: int) -> Iterator[tuple[int, NDArray[np.floa
 
 
 def _nearest(
-    queries: NDArray[np.float32],
+    product: Product,
     documents: Vectors,
     k: int,
     forbidden: Forbidden | None,
     tile: Tile,
-) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.float64]]:
-    """Documents and scores `[b, k]`, and what no document that was left out can exceed, `[b]`."""
-    count, d = queries.shape
-    kept = min(k + SPARE + k // 8, documents.shape[0])
+) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.int64]]:
+    """Documents and scores `[b, k]`, and the queries of which others may be nearer, `[u]`."""
+    queries, m = product.given, documents.shape[0]
+    count = len(queries)
+    kept = min(k + product.spare + k // 8, m)
     best = _Best(count, kept)
-    room = np.empty(min(tile.queries, count) * min(tile.documents, documents.shape[0]), np.float32)
-    longest = 0.0
-    _length(queries, "queries")
+    room = np.empty(min(tile.queries, count) * min(tile.documents, m), np.float32)
     starts = range(0, count, tile.queries)
     parts = [slice(first, min(count, first + tile.queries)) for first in starts]
     bars = [None if forbidden is None else forbidden.rows(part) for part in parts]
     for begin, vectors in _tiles(documents, tile.documents):
-        longest = max(longest, _length(vectors, "documents"))
+        product.take(vectors)
         for part, barred in zip(parts, bars, strict=True):
             shape = (part.stop - part.start, len(vectors))
             # Into memory that is there already: fresh pages would cost a tenth of the product.
             scores = room[: shape[0] * shape[1]].reshape(shape)
-            np.matmul(queries[part], vectors.T, out=scores)
+            product.scores(part, scores)
             if barred is not None:
                 rows, columns = barred.within(slice(begin, begin + len(vectors)))
                 scores[rows, columns] = -np.inf
             best.add(part.start, scores, begin)
     numbers, values = best.close()
-    error = _error(d) * np.sqrt(dots(queries, queries)) * longest
-    # What float32 puts further below the k-th than both can be wrong needs no second look.
+    error = product.error()
+    # What is further below the k-th than both can be wrong needs no second look.
     least = np.full(count, -np.inf)
     if kept > k:
-        least = below(np.partition(values, kept - k, axis=1)[:, kept - k] - 2 * error)
+        with np.errstate(invalid="ignore"):  # of what overflows, all is looked at
+            least = np.partition(values, kept - k, axis=1)[:, kept - k] - 2 * error
+        least = below(np.where(np.isnan(least), -np.inf, least))
     exact = np.full(numbers.shape, -np.inf)
     rows, columns = np.nonzero((numbers >= 0) & (values >= least[:, None]))
     exact[rows, columns] = pair_scores(queries, documents, rows, numbers[rows, columns])
-    # A list that is not full has everything that is not forbidden.
-    full = (numbers >= 0).all(1) & (kept < documents.shape[0])
-    ceiling = np.where(full, values.min(1, initial=np.inf) + error, -np.inf)
     found, exact = best_first(numbers, exact)
-    return found[:, :k], exact[:, :k], ceiling
-
-
-def _length(vectors: NDArray[np.float32], what: str) -> float:
-    """Not below that of the longest vector; raises `UserError` if one is not finite."""
-    with np.errstate(over="ignore", invalid="ignore"):
-        square = float(np.einsum("nd,nd->n", vectors, vectors).max(initial=0.0))
-    if 1e-20 < square < 1e30:  # where float32 neither loses small squares nor overflows
-        return float(np.sqrt(square * (1 + _error(vectors.shape[1]))))
-    longest = float(np.sqrt(dots(vectors, vectors).max(initial=0.0)))
-    if not np.isfinite(longest):
-        raise UserError(
-            f"some vectors of {what} are not finite",
-            hint="check the teacher: NaN or infinity often comes from float16 weights",
-        )
-    return longest
+    found, exact = found[:, :k], exact[:, :k]
+    # A list that is not full has everything that is not forbidden.
+    full = (numbers >= 0).all(1) & (kept < m)
+    ceiling = values.min(1, initial=np.inf) + error
+    sure = ~full | (exact.min(1, initial=np.inf) > ceiling)
+    return found, exact, np.flatnonzero(~sure)
 
 
 class _Best:
@@ -299,12 +288,12 @@ def _in_double(
     """
     count, d = queries.shape
     block = np.asarray(queries, np.float32)
-    lengths = np.sqrt(dots(block, block))
+    long = rounding(d) * lengths(block)
     place = np.full(int(numbers[-1]) + 1, -1)
     place[numbers] = np.arange(count)
     best = _Lists(k, count)
     for begin, vectors in _tiles(documents, size):
-        error = _error(d) * lengths * _length(vectors, "documents")
+        error = long * length(vectors, "documents")
         scores = block @ vectors.T
         if forbidden is not None:
             rows, columns = forbidden.within(slice(begin, begin + len(vectors)))
@@ -335,11 +324,6 @@ class _Lists:
             self.documents[row], self.scores[row] = (
                 column[:k] for column in best_first(numbers, values)
             )
-
-
-def _error(d: int) -> float:
-    """Of a float32 dot product of unit vectors, in whatever order it is summed (and of those)."""
-    return float((d + 2) * 2.0**-24 * 1.01)
 
 
 def below(scores: NDArray[np.float64]) -> NDArray[np.float32]:

@@ -91,9 +91,20 @@ def test_task_learns_its_rank_and_where_the_first_one_is(
     module.run_cell(str(run.path))
     assert [os.environ[name] for name in ("RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE")] == list("021")
     assert os.environ["MASTER_ADDR"] == "n7"
-    assert int(os.environ["MASTER_PORT"]) >= 20000
     assert run.status.state is State.FINISHED
     assert calls(slurm, "requeue") == []
+
+
+@pytest.mark.parametrize(("job", "port"), [("127", 20127), ("128", 20128), ("12768127", 20127)])
+def test_ranks_meet_where_no_connection_goes_out(
+    run: RunDirectory, slurm: Path, monkeypatch: pytest.MonkeyPatch, job: str, port: int
+) -> None:
+    """Jobs on one node have ports of their own, below Linux's ephemeral ones."""
+    (slurm / "job").write_text(f"JobId={job} JobState=RUNNING Reason=None\n")
+    monkeypatch.setenv("SLURM_JOB_ID", job)
+    resumes(monkeypatch, run, "finish", 0)
+    module.run_cell(str(run.path))
+    assert os.environ["MASTER_PORT"] == str(port)
 
 
 def test_failure_is_slurms_too(

@@ -5,7 +5,8 @@ import pytest
 
 from embedexp.config.errors import UserError
 from embedexp.negatives.forbidden import forbid
-from embedexp.negatives.search import Tile, dots, search
+from embedexp.negatives.products import dots
+from embedexp.negatives.search import Tile, search
 
 RNG = np.random.default_rng(7)
 
