@@ -15,6 +15,7 @@ from embedexp.data.tokenise import tokenise
 from embedexp.embedding import build_embedder, load
 from embedexp.training import checkpoint, strategy, tracking
 from embedexp.training.fit import batch_maker, fit
+from embedexp.training.pages import keep_pages
 from embedexp.training.world import World
 
 from . import building, pictures, pruning
@@ -45,6 +46,7 @@ def device(config: Config, world: World | None = None) -> str:
             threads = max(1, len(os.sched_getaffinity(0)) // world.local_size)
         if threads:
             torch.set_num_threads(threads)
+        keep_pages()
         return "cpu"
     if not torch.cuda.is_available():
         raise UserError(
