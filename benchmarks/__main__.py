@@ -76,6 +76,21 @@ BENCHMARKS: dict[str, Benchmark] = {
         (*CACHED, "--batch", "256", "--dropout", "0", "--least", "1.5"),
         True,
     ),
+    "training_cached_bf16": Benchmark(
+        "training.py",
+        (
+            *CACHED,
+            "--batch",
+            "256",
+            "--dropout",
+            "0",
+            "--precision",
+            "bf16_mixed",
+            "--least",
+            "1.7",
+        ),
+        True,
+    ),
 }
 """By name, quick ones first; sizes that fit into two hours, which a script's own may not."""
 

@@ -14,8 +14,6 @@ from torch import nn
 
 from embedexp.config.errors import UserError
 
-from .quiet import quiet
-
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
@@ -38,8 +36,7 @@ def rounding() -> Callable[[Tensor], Tensor]:
         UserError: bitsandbytes is not installed.
     """
     try:
-        with quiet():
-            from bitsandbytes.functional import dequantize_4bit, quantize_4bit
+        from bitsandbytes.functional import dequantize_4bit, quantize_4bit
     except ImportError:
         raise UserError(
             "backbone.quantization=nf4 needs bitsandbytes, which is not installed",

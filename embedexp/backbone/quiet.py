@@ -12,21 +12,19 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
-BITSANDBYTES = logging.getLogger("bitsandbytes")
+# Whatever imports it, it warns where a processor could do what only its own layers do.
+logging.getLogger("bitsandbytes").setLevel(logging.ERROR)
 
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Without progress bars, the report of parameters that we leave out, and kernels not found."""
+    """Without transformers' progress bars and its report of parameters that we leave out."""
     bars, level = of_transformers.is_progress_bar_enabled(), of_transformers.get_verbosity()
     of_transformers.disable_progress_bar()
     of_transformers.set_verbosity_error()
-    others = BITSANDBYTES.level
-    BITSANDBYTES.setLevel(logging.ERROR)
     try:
         yield
     finally:
-        BITSANDBYTES.setLevel(others)
         of_transformers.set_verbosity(level)
         if bars:
             of_transformers.enable_progress_bar()
