@@ -9,6 +9,8 @@ import numpy as np
 from embedexp.config.errors import UserError
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from numpy.typing import NDArray
 
 SPARE = 8
@@ -112,7 +114,8 @@ def has_matrix_unit() -> bool:
     """Whether this processor has instructions for bfloat16."""
     import torch
 
-    able = torch.cpu.get_capabilities()
+    asked = getattr(torch.cpu, "get_capabilities", None)  # not in every torch that may be here
+    able: Mapping[str, Any] = {} if asked is None else asked()
     return bool(able.get("amx_bf16") or able.get("avx512_bf16"))
 
 

@@ -5,7 +5,7 @@ import pytest
 
 from embedexp.config.errors import UserError
 from embedexp.negatives import search as module
-from embedexp.negatives.products import Half, Single
+from embedexp.negatives.products import Half, Single, has_matrix_unit
 from embedexp.negatives.search import Tile, search
 
 from .test_search import brute
@@ -66,6 +66,16 @@ def test_vectors_that_are_not_finite_are_named(kind, side):
     given[side][2, 3] = np.nan
     with pytest.raises(UserError, match=f"some vectors of {side} are not finite"):
         compared(kind, **given)
+
+
+def test_a_processor_is_asked_what_it_can(monkeypatch):
+    import torch
+
+    for able, expected in (({"amx_bf16": True}, True), ({"avx512_bf16": True}, True), ({}, False)):
+        monkeypatch.setattr(torch.cpu, "get_capabilities", lambda able=able: able, raising=False)
+        assert has_matrix_unit() is expected
+    monkeypatch.delattr(torch.cpu, "get_capabilities")
+    assert not has_matrix_unit()
 
 
 @pytest.fixture(params=[True, False], ids=["bfloat16", "float32"])
