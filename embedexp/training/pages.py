@@ -13,8 +13,8 @@ def keep_pages() -> bool:
     """Have glibc keep freed memory; False where the C library has no such setting.
 
     By default it gives what is larger than 32 MiB back, and the kernel clears pages of the next
-    tensor one by one: a tenth of a CPU step with large activations. More is then held only as far
-    as pieces of different sizes don't fit into each other (2 to 5 % measured).
+    tensor one by one, which is no small part of a CPU step with large activations. More is then
+    held only as far as pieces of different sizes don't fit into each other.
     """
     try:
         mallopt = ctypes.CDLL(None).mallopt
